@@ -13,7 +13,7 @@ from probclass_core.estimation.families.counted.options import LEAVE_ONE_OUT
 from probclass_core.estimation.kinds.sample import equal_rows_are_copies
 from probclass_core.spec.model_spec import Block
 from probclass_core.structure.columns import Column
-from probclass_core.structure.fine_pairs import fine_pairs
+from probclass_core.structure.fine_pairs import WINDOW, fine_pairs
 from probclass_core.structure.groups import GroupSearch
 from probclass_core.structure.names import Names
 from probclass_core.structure.pairs import dependent_pairs
@@ -123,7 +123,8 @@ class Candidates:
                 second = replace(numbers[pair.second], cuts=second_cuts)
                 for child, parent in ((first, second), (second, first)):
                     bins = f", {len(second_cuts) + 1} bins"
-                    yield child.given([parent], self.names, bins, strength=LEAVE_ONE_OUT)
+                    options = {"strength": LEAVE_ONE_OUT, "window": WINDOW}
+                    yield child.given([parent], self.names, bins, **options)
 
     def _normals(self) -> Iterator[Block]:
         """Normal densities of all numbers: a covariance for each class, and one for all."""

@@ -8,6 +8,8 @@ give to each row; it is compared with the bins that the numbers have alone, and 
 the two, as if they were independent::
 
     P(c | cell) = (n_c(cell) − 1 + P(c)) / n(cell)         for a row of class c
+
+Its blocks have twice as many bins, and each row is shared out among its own and those next to it.
 """
 
 from __future__ import annotations
@@ -19,10 +21,14 @@ from itertools import combinations
 import numpy as np
 
 from probclass_core.arrow.arrays import FloatArray, IntArray
+from probclass_core.estimation.formulas import MOST_LOOKUPS
 from probclass_core.structure.levels import Levels
 
 BINS = (8, 16, 32)
 """Numbers of bins of each number that are tried."""
+
+WINDOW = 2
+"""Bins of a block for each bin that is tried; its rows are shared out among as many."""
 
 _ROWS_OF_CELL = 2.0
 """Rows for each cell, on average. Only rows count that a second class is there for: of 1,000 rows
@@ -42,7 +48,8 @@ class FinePair:
     Attributes:
         first: place of a number.
         second: place of another.
-        cuts: ascending cut points of the first and of the second, for each number of bins.
+        cuts: ascending cut points of the first and of the second for `WINDOW` times each number of
+            bins that is tried.
     """
 
     first: int
@@ -63,7 +70,12 @@ def fine_pairs(
     """
     of_class = levels.of_class
     contrasted = np.minimum(of_class, of_class.sum() - of_class).sum()
-    tried = [bins for bins in BINS if contrasted >= _ROWS_OF_CELL * bins**2]
+    tried = [
+        bins
+        for bins in BINS
+        if contrasted >= _ROWS_OF_CELL * bins**2
+        and levels.classes * (WINDOW * bins + 2) ** 2 <= MOST_LOOKUPS  # with nulls and new values
+    ]
     if not tried:
         return []
     own = np.minimum(levels.counts, 1.0) if own is None else own
@@ -71,11 +83,13 @@ def fine_pairs(
     columns = sorted(range(len(values)), key=lambda place: (round(alone[place], 9), place))
     columns = sorted(columns[:_MOST_COLUMNS])
     coarse = levels.of(columns)
-    cuts = [equal_cuts(values[place], levels.counts, tried) for place in columns]
+    of_blocks = [WINDOW * bins for bins in tried]
+    cuts = [equal_cuts(values[place], levels.counts, [*tried, *of_blocks]) for place in columns]
     finer = []
-    for of_bins in zip(*cuts, strict=True):
+    for number in range(len(tried)):
         codes = [
-            _bins(values[place], own_cuts) for place, own_cuts in zip(columns, of_bins, strict=True)
+            _bins(values[place], of_column[number])
+            for place, of_column in zip(columns, cuts, strict=True)
         ]
         finer.append(replace(coarse, codes=codes, sizes=[int(each.max()) + 1 for each in codes]))
     # Independent numbers lose (bins² − 1)(classes − 1) / 2n by being counted together; half of that
@@ -91,7 +105,11 @@ def fine_pairs(
         ):
             found.append((-gain, *pair))
     return [
-        FinePair(columns[first], columns[second], [*zip(cuts[first], cuts[second], strict=True)])
+        FinePair(
+            columns[first],
+            columns[second],
+            [*zip(cuts[first][len(tried) :], cuts[second][len(tried) :], strict=True)],
+        )
         for _, first, second in sorted(found)[:most]
     ]
 

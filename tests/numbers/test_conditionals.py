@@ -89,6 +89,34 @@ def test_given_numbers_are_cut_by_the_classes_unless_cuts_are_given() -> None:
     assert set(given) == {None, f"[-inf, {cut})", f"[{cut}, inf)"}
 
 
+def test_rows_are_shared_out_among_neighboring_bins() -> None:
+    """A row counts ½ in its bin and ¼ in each next one, or ⅔ and ⅓ if its bin is the last."""
+    cuts = {"x": [1.0, 2.0, 3.0], "z": [1.0, 2.0]}
+    random = np.random.default_rng(7)
+    x, z = random.integers(0, 4, 40), random.integers(0, 3, 40)
+    table = pa.table({"label": np.where(random.random(40) < 0.5, "a", "b"), "x": x, "z": z})
+    block = pc.Block("discretized", ["x"], given=["z"], cuts=cuts, window=2, strength=3)
+    model = pc.fit(table, pc.ModelSpec("label", [block]))
+    every = pa.table({"x": np.tile(np.arange(4), 3), "z": np.repeat(np.arange(3), 4)})
+    actual = np.exp(model.log_likelihood_by_block(every)[:, :, 0])
+
+    def share(of: int, to: int, bins: int) -> float:
+        if abs(of - to) > 1:
+            return 0.0
+        is_last = of in (0, bins - 1)
+        return (2 / 3 if is_last else 1 / 2) if of == to else (1 / 3 if is_last else 1 / 4)
+
+    for position, label in enumerate("ab"):
+        rows = [row for row in table.to_pylist() if row["label"] == label]
+        for cell, row in enumerate(every.to_pylist()):
+            alone = (sum(one["x"] == row["x"] for one in rows) + 1) / (len(rows) + 4)
+            of_z = [share(one["z"], row["z"], 3) for one in rows]
+            of_x = [share(one["x"], row["x"], 4) for one in rows]
+            expected = (np.dot(of_x, of_z) + 3 * alone) / (sum(of_z) + 3)
+            assert actual[cell, position] == pytest.approx(expected)
+    np.testing.assert_allclose(actual.reshape(3, 4, 2).sum(axis=1), 1.0)
+
+
 def test_unseen_values_back_off() -> None:
     table = pa.table({"label": list("aabb"), "u": list("pqpp"), "v": list("xyxy")})
     block = pc.Block("categorical", ["u"], given=["v"], strength=2)

@@ -30,6 +30,9 @@ BLOCKS = {
     "bins given a category and a bin": pc.Block(
         "discretized", ["x"], given=["u", "z"], cuts=CUTS, missing="level"
     ),
+    "bins given a category and a bin, shared out": pc.Block(
+        "discretized", ["x"], given=["u", "z"], cuts=CUTS, missing="level", window=3
+    ),
     "bins with nulls": pc.Block("discretized", ["x", "z"], cuts=CUTS, missing="level"),
     "neighbors": pc.Block("knn_density", ["x", "z"], k=3),
     "neighbors of a large ball": pc.Block("knn_density", ["x", "z"], k=4, pseudo_count=1.0),

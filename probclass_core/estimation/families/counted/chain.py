@@ -10,6 +10,13 @@ Webb and Zaidi, "Accurate parameter estimation for Bayesian network classifiers 
 Dirichlet processes", 2018, who sample the strengths). A value of z that the class never showed has
 n = N = 0 and leaves the estimate before it.
 
+Bins next to each other are alike, so a row of bins x' and z' may be shared out among those around::
+
+    n(x, z) = Σ_x'z' K(x, x') K(z, z') · rows of x' and z'        K(x, x') ∝ 1 − |x − x'| / window
+
+K sums to 1 over x, hence so does p. A row that is left out takes its share K(x, x) K(z, z) along.
+p(x | class) counts whole rows.
+
 A strength is given, or the one of a few under which the training rows, each left out of its counts,
 are most probable.
 """
@@ -82,6 +89,20 @@ class CellCounts:
             result.append(CellCounts(cells[1:], cells[0], counts))
         return result
 
+    def shared_out(self, shares: Sequence[FloatArray]) -> CellCounts:
+        """The cells with each row shared out among those around it.
+
+        Args:
+            shares: of each column, see `Encoder.shares`.
+        """
+        codes, classes, counts = self.codes, self.classes, self.counts
+        for place, of_code in enumerate(shares[: len(codes)]):
+            step, cell = np.nonzero(of_code[:, codes[place]])
+            counts = counts[cell] * of_code[step, codes[place, cell]]
+            codes, classes = codes[:, cell], classes[cell]
+            codes[place] += step - len(of_code) // 2
+        return CellCounts(codes, classes, counts)
+
 
 @dataclass(frozen=True)
 class Prior:
@@ -92,12 +113,14 @@ class Prior:
         shared: strength of the prior that all classes share, or None.
         strengths: those of depths 1 … d; fewer while they are chosen.
         zeros: whether only cells without a count get the pseudo-count.
+        window: bins to either side that a row is shared out among, its own included.
     """
 
     alpha: FloatArray
     shared: float | None
     strengths: list[float]
     zeros: bool
+    window: int
 
     @property
     def all_strengths(self) -> list[float]:
@@ -146,6 +169,8 @@ class Chain:
         self._rows = self.counts.sum(axis=1)
         self._alpha = prior.of_codes(self.counts)
         self._sizes = [encoder.size for encoder in encoders]
+        shares = [encoder.shares(prior.window) for encoder in encoders]
+        self._own_shares = [of_code[prior.window - 1] for of_code in shares]
         self._steps = [
             [
                 _Table(
@@ -153,7 +178,7 @@ class Chain:
                 )
                 for i in (0, 1)
             ]
-            for depth, of in enumerate(self.deeper, 1)
+            for depth, of in enumerate((of.shared_out(shares) for of in self.deeper), 1)
         ]
 
     @property
@@ -244,7 +269,9 @@ class Chain:
         cells, totals = self._steps[depth - 1]
         counts = cells.of([classes, *codes[: depth + 1]])
         rows = totals.of([classes, *codes[1 : depth + 1]])
-        return without_row(counts, weights), without_row(rows, weights)
+        own, *given = (shares[code] for shares, code in zip(self._own_shares, codes, strict=False))
+        of_given = weights * math.prod(given[:depth])
+        return without_row(counts, of_given * own), without_row(rows, of_given)
 
     def best_strength(self, depth: int) -> float:
         """The strength under which the cells of a depth are most probable, one row left out each.

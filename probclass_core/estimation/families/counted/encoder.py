@@ -63,6 +63,23 @@ class Encoder:
         nulls = np.full((2, len(self.values) - len(self.known)), np.nan)
         return np.concatenate([np.stack([edges[:-1], edges[1:]]), nulls], axis=1)
 
+    def shares(self, window: int) -> FloatArray:
+        """The share of a row that the bins around its own get, ``(2 · window − 1, size)``.
+
+        The row in the middle is that of its own bin; all of a category or null stays there. Shares
+        fall linearly with the distance and sum to 1: counts are those of bins ``window`` times as
+        wide, averaged over where these may begin (Scott, "Averaged shifted histograms", Annals of
+        Statistics 13, 1985).
+        """
+        steps = np.arange(1 - window, window)[:, None]
+        bins = 0 if self.cuts is None else len(self.known)
+        nearby = np.arange(bins) + steps
+        shares: FloatArray = np.zeros((len(steps), self.size))
+        shares[window - 1] = 1.0
+        shares[:, :bins] = (1.0 - abs(steps) / window) * ((nearby >= 0) & (nearby < bins))
+        shares /= shares.sum(axis=0)
+        return shares
+
     def of_labels(self, labels: pa.ChunkedArray) -> IntArray:
         """Codes of values as tables name them, ``(n,)``."""
         codes = arrays.label_codes(labels, pa.array(self.values, pa.string()))

@@ -334,7 +334,8 @@ class Counted(Estimator):
         alpha, shared = options.alpha_of(own.name, own.values), options.shared_strength
         if isinstance(shared, str):
             shared = best_shared_strength(counts, alpha, self.row_weight)
-        return Prior(alpha, shared, [], options.smooth == "zeros")
+        zeros = options.smooth == "zeros"
+        return Prior(alpha, shared, [], zeros, options.window)
 
     def _tables(self, chain: Chain, classes: pa.Array) -> Iterator[pa.Table]:
         """Parameters of a column: a table for each number of given columns."""

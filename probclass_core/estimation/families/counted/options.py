@@ -150,6 +150,13 @@ class CountedOptions(options.EstimatorOptions):
         "strength for each column and number of given columns, by the likelihood of the training "
         "rows as if each had been left out.",
     )
+    window: int = options.whole(
+        1,
+        at_least=1,
+        doc="Bins to either side, its own included, that a row is shared out among, so that bins "
+        "next to each other are estimated together: with 2, a quarter of it counts in each of the "
+        "next bins. 1 leaves a row in its own.",
+    )
 
     def validate(self) -> None:
         for column, values in self.domain.items():
@@ -231,7 +238,7 @@ class CountedOptions(options.EstimatorOptions):
 class CategoricalOptions(CountedOptions):
     """Options of `Categorical`."""
 
-    strength, method, bins, cells, cuts = LEAVE_ONE_OUT, "mdl", 0, 0, {}
+    strength, window, method, bins, cells, cuts = LEAVE_ONE_OUT, 1, "mdl", 0, 0, {}
 
 
 class JointOptions(CategoricalOptions):
@@ -243,7 +250,7 @@ class JointOptions(CategoricalOptions):
 class DiscretizedOptions(CountedOptions):
     """Options of `Discretized`."""
 
-    strength, domain, unseen, smooth = LEAVE_ONE_OUT, {}, "pseudo_count", "all"
+    strength, window, domain, unseen, smooth = LEAVE_ONE_OUT, 1, {}, "pseudo_count", "all"
     pseudo_count = options.number(1.0, doc="α of every bin.")
 
 
