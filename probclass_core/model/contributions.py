@@ -32,6 +32,10 @@ from probclass_core.model.model import Model
 from probclass_core.model.posterior import Posterior, largest
 from probclass_core.spec.model_spec import Block
 
+_BATCHES = 4
+"""Batches of ordinary size that the numbers of one may take, since its columns are worked on
+one after another."""
+
 ROUNDING = 1e-9
 """Nats by which the contributions of columns may differ from that of their block."""
 
@@ -108,7 +112,7 @@ class Contributions:
         numbers = len(self.log_odds_names) + len(self.surprise_names)
         for one in self._model.compiled_blocks:
             numbers += 1 if one.has_table else size * len(one.block.columns)
-        return min(self._model.batch_rows, batch_rows(numbers))
+        return min(self._model.batch_rows, batch_rows(numbers // _BATCHES))
 
     def log_odds(
         self, rows: Rows, posterior: Posterior, choice: IntArray, runner_up: IntArray
