@@ -1,10 +1,10 @@
-"""Which of several models the data support: log evidence and Bayes factors.
+"""Which of several models the data support: log evidence, Bayes factors and odds.
 
 The evidence of a model is the probability of the data with its parameters integrated out,
-E(M) = p(D | M) = ∫ p(D | M, θ) p(θ | M) dθ. The ratio of two is the Bayes factor, by which the data
-multiply the odds of the models: above 10 it is strong evidence in favor of the first, above 100
-decisive (Ivezić, Connolly, VanderPlas and Gray, *Statistics, Data Mining, and Machine Learning in
-Astronomy*, section 5.4).
+E(M) = p(D | M) = ∫ p(D | M, θ) p(θ | M) dθ. The ratio of two is the Bayes factor, and with the
+prior odds it gives the odds ratio, Q₂₁ = E(M₂) P(M₂) / E(M₁) P(M₁): above 10 it is strong evidence
+in favor of M₂, above 100 decisive (Ivezić, Connolly, VanderPlas and Gray, *Statistics, Data
+Mining, and Machine Learning in Astronomy*, section 5.4).
 """
 
 from __future__ import annotations
@@ -12,16 +12,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
+from probclass_core.arrow.arrays import FloatArray
 from probclass_core.display import Part, Report, ShortRepr, TablePart
 from probclass_core.errors import DataError, SpecError, expect, naming, one_of, shown
 from probclass_core.estimation.evidence import dirichlet_categorical
 from probclass_core.estimation.statistics import Statistics, bind
-from probclass_core.model.posterior import log_of
+from probclass_core.model.posterior import log_of, normalize
 from probclass_core.spec.model_spec import ModelSpec, category_text
 
 Compared = TypeVar("Compared")
@@ -29,40 +30,41 @@ Compared = TypeVar("Compared")
 _SUMMARIZE = "get them by summarize, or give compare the rows and a list of specs"
 
 STRONG, DECISIVE = 10.0, 100.0
-"""Bayes factors above which evidence is strong or decisive."""
+"""Odds above which evidence is strong or decisive."""
 
-_LARGE = 1e6
-"""Factors beyond this, or below its inverse, are written as a power of ten."""
+_LARGE_ODDS = 1e6
+"""Odds beyond this, or below its inverse, are written as a power of ten."""
+
+_MAX_LOG_PRIOR_ODDS = 600.0
+"""Larger log prior odds would give a prior of 0 in float64."""
 
 
 @dataclass(frozen=True, repr=False)
-class BayesFactor(ShortRepr):
-    """How much more the data support one model than another.
+class ModelOdds(ShortRepr):
+    """The odds of one model against another.
 
     Attributes:
-        log: log E(model) − log E(against) in nats.
+        log_bayes_factor: log E(model) − log E(against) in nats.
+        bayes_factor: E(model) / E(against); infinite or 0 beyond float64.
+        prior_odds: P(model) / P(against).
+        log_odds: log Bayes factor plus log prior odds, in nats.
+        odds: Bayes factor times prior odds.
+        reading: ``decisive``, ``strong``, ``not strong``, ``strong against``, ``decisive against``.
     """
 
-    log: float
+    log_bayes_factor: float
+    bayes_factor: float
+    prior_odds: float
+    log_odds: float
+    odds: float
+    reading: str
 
     @property
-    def value(self) -> float:
-        """E(model) / E(against); infinite or 0 beyond float64."""
-        with np.errstate(over="ignore"):
-            return float(np.exp(self.log))
-
-    @property
-    def reading(self) -> str:
-        """``decisive``, ``strong``, ``not strong``, ``strong against``, ``decisive against``."""
-        if abs(self.log) <= math.log(STRONG):
-            return "not strong"
-        word = "decisive" if abs(self.log) > math.log(DECISIVE) else "strong"
-        return word if self.log > 0.0 else f"{word} against"
-
-    def __str__(self) -> str:
-        if math.isfinite(self.log) and not 1 / _LARGE < self.value < _LARGE:
-            return f"10^{self.log / math.log(10.0):.0f}"
-        return f"{self.value:,.3g}"
+    def text(self) -> str:
+        """The odds; very large and very small ones as a power of ten."""
+        if math.isfinite(self.log_odds) and not 1 / _LARGE_ODDS < self.odds < _LARGE_ODDS:
+            return f"10^{self.log_odds / math.log(10.0):.0f}"
+        return f"{self.odds:,.3g}"
 
 
 @dataclass(frozen=True, repr=False)
@@ -71,9 +73,8 @@ class Comparison(Report):
 
     Attributes:
         table: one row per model, the most probable first: model, log_evidence (nats),
-            log_bayes_factor and bayes_factor against the best, posterior (of models that were
-            equally probable before), reading (``best``; for others as `BayesFactor`, of this model
-            against the best).
+            log_bayes_factor and bayes_factor against the best, prior, posterior, odds against the
+            best, reading (``best``; for others as `ModelOdds`, of this model against the best).
     """
 
     table: pa.Table
@@ -85,65 +86,70 @@ class Comparison(Report):
 
     def _report(self) -> list[Part]:
         """The table, and what evidence does not tell."""
-        names = ("model", "log_evidence", "posterior", "bayes_factor", "reading")
+        names = ("model", "log_evidence", "posterior", "odds", "reading")
         columns = {name.replace("_", " "): self.table[name].to_pylist() for name in names}
-        first, second = columns["model"][:2]
-        columns["bayes factor"] = [str(self.bayes_factor(one, first)) for one in columns["model"]]
-        lead = self.bayes_factor(first, second)
+        columns["odds"] = [self.odds(name, self.best).text for name in columns["model"]]
+        second = columns["model"][1]
+        lead = self.odds(self.best, second)
         caution = (
             "Evidence says which of these models the rows support most, not whether one of them is "
             "good: all may be poor. Evaluate the best on rows that training did not see."
         )
         return [
             caution,
-            TablePart(columns, "models, the most probable first; Bayes factors against the best"),
-            f"{first} against {second}: a Bayes factor of {lead}, {lead.reading}.",
+            TablePart(columns, "models, the most probable first; odds against the best"),
+            f"{self.best} against {second}: odds of {lead.text} to 1, {lead.reading}.",
         ]
 
-    def bayes_factor(self, model: object, against: object) -> BayesFactor:
-        """The Bayes factor of one model against another.
+    def odds(self, model: object, against: object) -> ModelOdds:
+        """The odds of one model against another.
 
         Raises:
             SpecError: if a model is unknown.
-            DataError: if both models are impossible, so that none is defined.
+            DataError: if both models are impossible, so that no odds are defined.
         """
-        own, other = self._evidence_of(model), self._evidence_of(against)
-        if math.isinf(own) and math.isinf(other):
-            raise DataError("both models give the rows evidence 0: no Bayes factor is defined.")
-        return BayesFactor(own - other)
+        row, rival = self._row(model), self._row(against)
+        return _odds(row["log_evidence"], rival["log_evidence"], row["prior"], rival["prior"])
 
-    def _evidence_of(self, model: object) -> float:
-        known = {row["model"]: row["log_evidence"] for row in self.table.to_pylist()}
-        if model not in known:
-            raise SpecError(f"no model {model!r} was compared; there are {one_of(known)}.")
-        return float(known[str(model)])
+    def _row(self, model: object) -> dict[str, Any]:
+        rows = {row["model"]: row for row in self.table.to_pylist()}
+        if model not in rows:
+            raise SpecError(f"no model {model!r} was compared; there are {one_of(rows)}.")
+        return dict(rows[str(model)])
 
 
 def compare_statistics(
     statistics: Sequence[Statistics] | Mapping[str, Statistics],
+    *,
+    prior: Mapping[str, float] | None = None,
 ) -> Comparison:
     """Compare models by the evidence of their statistics; see `pipeline.compare`."""
     named = named_models(statistics, Statistics, _SUMMARIZE)
+    log_prior = _log_prior(list(named), prior)
     _check_same_data(named)
     evidence = np.array([_log_evidence(*model) for model in named.items()])
-    if np.isneginf(evidence).all():
+    log_joint = evidence + log_prior
+    if np.isneginf(log_joint).all():
         raise DataError(
             "every model gives the rows evidence 0: its prior rules out a class that "
             "occurs in them; give every class that can occur a prior above 0."
         )
-    order = np.argsort(-evidence, kind="stable")
-    evidence = evidence[order]
-    factors = [BayesFactor(float(one - evidence[0])) for one in evidence]
-    values = np.array([factor.value for factor in factors])
+    posterior = normalize(log_joint[None, :], log_prior)
+    order = np.argsort(-log_joint, kind="stable")
+    best = int(order[0])
+    priors = np.exp(log_prior)
+    odds = [_odds(evidence[i], evidence[best], priors[i], priors[best]) for i in order]
     return Comparison(
         pa.table(
             {
                 "model": [list(named)[i] for i in order],
-                "log_evidence": evidence,
-                "log_bayes_factor": [factor.log for factor in factors],
-                "bayes_factor": values,
-                "posterior": values / values.sum(),
-                "reading": ["best", *(factor.reading for factor in factors[1:])],
+                "log_evidence": evidence[order],
+                "log_bayes_factor": [model.log_bayes_factor for model in odds],
+                "bayes_factor": [model.bayes_factor for model in odds],
+                "prior": priors[order],
+                "posterior": posterior.probability[0][order],
+                "odds": [model.odds for model in odds],
+                "reading": ["best", *(model.reading for model in odds[1:])],
             }
         )
     )
@@ -204,6 +210,29 @@ def named_models(
     return checked
 
 
+def _log_prior(names: Sequence[str], prior: Mapping[str, float] | None) -> FloatArray:
+    """Log prior probabilities of the models."""
+    if prior is None:
+        return np.full(len(names), -math.log(len(names)))
+    if not isinstance(prior, Mapping) or sorted(map(str, prior)) != sorted(names):
+        raise SpecError(
+            f"prior must give a number for each of {one_of(names)}, got {shown(prior)}."
+        )
+    odds = {str(name): value for name, value in prior.items()}
+    for name, value in odds.items():
+        number = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
+        if not (number and 0.0 < value < math.inf):
+            raise SpecError(f"prior of model {name!r} must be a number above 0, got {value!r}.")
+    log_odds: FloatArray = np.log([float(odds[name]) for name in names])
+    if np.ptp(log_odds) > _MAX_LOG_PRIOR_ODDS:
+        raise SpecError(
+            f"prior odds of more than e^{_MAX_LOG_PRIOR_ODDS:.0f} decide the comparison by "
+            f"themselves, got {prior!r}."
+        )
+    log_prior: FloatArray = normalize(log_odds[None, :], log_odds).log_probability[0]
+    return log_prior
+
+
 def check_same_label(specs: Mapping[str, ModelSpec]) -> None:
     """Check that specs have the same label.
 
@@ -261,3 +290,23 @@ def _counts(statistics: Statistics) -> str:
     """The counts by class, for messages."""
     rows = statistics.classes.select(["class", "count"]).to_pylist()
     return shown({category_text(row["class"]): row["count"] for row in rows})
+
+
+def _odds(
+    log_evidence: float, rival_log_evidence: float, prior: float, rival_prior: float
+) -> ModelOdds:
+    if math.isinf(log_evidence) and math.isinf(rival_log_evidence):
+        raise DataError("both models give the rows evidence 0: no odds are defined.")
+    log_factor = float(log_evidence - rival_log_evidence)
+    prior_odds = float(prior / rival_prior)
+    log_odds = log_factor + math.log(prior_odds)
+    with np.errstate(over="ignore"):
+        factor, odds = (float(np.exp(value)) for value in (log_factor, log_odds))
+    return ModelOdds(log_factor, factor, prior_odds, log_odds, odds, _reading(log_odds))
+
+
+def _reading(log_odds: float) -> str:
+    if abs(log_odds) <= math.log(STRONG):
+        return "not strong"
+    word = "decisive" if abs(log_odds) > math.log(DECISIVE) else "strong"
+    return word if log_odds > 0.0 else f"{word} against"

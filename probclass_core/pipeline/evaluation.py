@@ -141,6 +141,7 @@ def compare(
     source: Any,
     specs: Sequence[ModelSpec | ModelOption] | Mapping[str, ModelSpec | ModelOption] | None = None,
     *,
+    prior: Mapping[str, float] | None = None,
     partition: Mapping[str, Any] | None = None,
     where: Where = None,
     engine: EngineOption = None,
@@ -159,6 +160,7 @@ def compare(
             `summarize` or `merge`: a list, or a mapping by model name.
         specs: at least two specs of models of these rows: a mapping by model name, or a list of
             models M1, M2, …. A model or a fitted classifier stands for its spec.
+        prior: prior probability of each model, up to a common factor; equal by default.
         partition: partition to read, as for `fit`, like the arguments that follow.
         where: rows to read.
         engine: engine that reads and summarizes.
@@ -167,14 +169,15 @@ def compare(
         cache: model store in which the statistics of units are cached.
 
     Raises:
-        SpecError: if there are fewer than two models, or they have different columns.
+        SpecError: if there are fewer than two models, the prior does not fit, or the models have
+            different columns.
         DataError: if the statistics are of different rows or of none, an evidence has no closed
             form, or the source is a reader, which can be read only once.
         NotSupportedError: if an estimator has no evidence.
         TableError: if the table or partition does not exist or cannot be read.
     """
     if specs is None:
-        return compare_statistics(source)
+        return compare_statistics(source, prior=prior)
     named = named_models(specs, ModelSpec, SPEC_HINT, _spec_of)
     check_same_columns(named)
     table = open_table(source)
@@ -195,7 +198,7 @@ def compare(
             )
             for name, spec in named.items()
         }
-    return compare_statistics(statistics)
+    return compare_statistics(statistics, prior=prior)
 
 
 def _spec_of(model: object) -> object:

@@ -48,6 +48,7 @@ def class_contours(
     y: str,
     *,
     data: Any = None,
+    point: Sequence[float] | None = None,
     level: float = 0.01,
 ) -> Figure:
     """Plot the classes in the plane of two columns: a contour of each density, and its mean.
@@ -61,13 +62,15 @@ def class_contours(
         y: numeric column of the vertical axis.
         data: table or frame of rows to show, colored by the model's label column if they have it;
             at most 5,000, sampled at random. See `arrays.as_table`.
+        point: test point (x, y) to mark.
         level: fraction of the peak density, between 0 and 1.
 
     Returns:
         A matplotlib figure.
 
     Raises:
-        SpecError: if the model has no such column, it has categories, or `level` is out of range.
+        SpecError: if the model has no such column, it has categories or bins, or `level` or `point`
+            is out of range.
         DataError: if a column of the data is missing, not numeric or infinite.
         NotSupportedError: if matplotlib is not installed, or neither the mean of a density nor the
             range of the training rows is known.
@@ -77,6 +80,7 @@ def class_contours(
         raise SpecError(f"level must be between 0 and 1, got {level!r}.")
     if x == y:
         raise SpecError(f"x and y are both {x!r}; name two columns, or use effect.")
+    checked_point = None if point is None else _checked_point(point)
     curves = [curve_of(model, column) for column in (x, y)]
     joint = joint_density(model, [x, y], curves)
     axes = figure.subplots()
@@ -95,6 +99,11 @@ def class_contours(
             for column, curve in zip((x, y), curves, strict=True)
         ]
         shown += _draw_class(axes, joint, along, position, short(name), mean, level)
+    if checked_point is not None:
+        shown.append(checked_point[:, None])
+        label = "x = ({:g}, {:g})".format(*checked_point)
+        square: dict[str, Any] = {"color": "white", "mec": "black", "ms": 8, "mew": 1.5}
+        axes.plot(*checked_point, "s", ls="", zorder=5, label=label, **square)
     black = "" if means is None else "; black: class means"
     plain_axes(axes, f"Contours at {100.0 * level:.3g} % of each class's peak density{black}")
     axes.set_xlabel(axis_label(x))
@@ -163,6 +172,16 @@ def _frame(axes: Axes, shown: FloatArray) -> None:
     margin = np.where(high > low, _MARGIN * (high - low), np.maximum(0.5, 0.005 * np.abs(low)))
     axes.set_xlim(low[0] - margin[0], high[0] + margin[0])
     axes.set_ylim(low[1] - margin[1], high[1] + margin[1])
+
+
+def _checked_point(point: Sequence[float]) -> FloatArray:
+    try:
+        at = np.asarray(point, dtype=np.float64)
+    except (TypeError, ValueError):
+        at = np.empty(0)
+    if at.shape != (2,) or not np.isfinite(at).all():
+        raise SpecError(f"point must be two finite numbers, such as (6.75, 4.25), got {point!r}.")
+    return at
 
 
 def curve_of(model: Model, column: str) -> Curve:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from fractions import Fraction
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import probclass_core as pc
-from probclass_core.analysis.comparison import BayesFactor
 from probclass_core.errors import DataError
 from probclass_core.estimation.statistics import Statistics
 
@@ -49,11 +51,11 @@ def test_naive_and_joint_categories_agree_with_exact_fractions() -> None:
             naive *= dirichlet([sum(u == x for u, _ in of_class) for x in "pq"])
             naive *= dirichlet([sum(v == x for _, v in of_class) for x in "rs"])
             joint *= dirichlet([of_class.count((x, y)) for x in "pq" for y in "rs"])
-        factor = comparison.bayes_factor("joint", "naive")
+        odds = comparison.odds("joint", "naive")
         assert comparison.best == better
-        assert factor.log == pytest.approx(log(joint / naive), rel=1e-10)
-        assert factor.value == pytest.approx(float(joint / naive), rel=1e-10)
-    assert comparison.bayes_factor("naive", "joint").value == pytest.approx(1 / factor.value)
+        assert odds.log_bayes_factor == pytest.approx(log(joint / naive), rel=1e-10)
+        assert odds.bayes_factor == pytest.approx(float(joint / naive), rel=1e-10)
+    assert comparison.odds("naive", "joint").odds == pytest.approx(1 / odds.odds)
 
 
 def test_evidence_of_labels_by_prior() -> None:
@@ -72,7 +74,7 @@ def test_evidence_of_labels_by_prior() -> None:
     }
     for one in priors:
         for other in priors:
-            factor = comparison.bayes_factor(one, other).log
+            factor = comparison.odds(one, other).log_bayes_factor
             assert factor == pytest.approx(log(exact[one] / exact[other]), abs=1e-10)
 
 
@@ -84,15 +86,15 @@ def test_a_prior_that_rules_out_the_rows_has_evidence_0() -> None:
     assert comparison.table["model"].to_pylist() == ["open", "never", "not"]
     assert comparison.table["posterior"].to_pylist() == [1.0, 0.0, 0.0]
     assert comparison.table["log_evidence"].to_pylist()[1:] == [-math.inf] * 2
-    assert comparison.bayes_factor("open", "never").value == math.inf
+    assert comparison.odds("open", "never").odds == math.inf
     with pytest.raises(DataError, match="both models give the rows evidence 0"):
-        comparison.bayes_factor("never", "not")
+        comparison.odds("never", "not")
     with pytest.raises(DataError, match="every model gives the rows evidence 0"):
         pc.compare([never, never])
 
 
 @pytest.mark.parametrize(
-    ("factor", "reading", "other_way"),
+    ("odds", "reading", "other_way"),
     [
         (1.0, "not strong", "not strong"),
         (9.999, "not strong", "not strong"),
@@ -101,13 +103,19 @@ def test_a_prior_that_rules_out_the_rows_has_evidence_0() -> None:
         (100.01, "decisive", "decisive against"),
     ],
 )
-def test_readings_follow_the_textbook(factor: float, reading: str, other_way: str) -> None:
-    """ "Bayes Classifiers": above 10 strong, above 100 decisive."""
-    assert BayesFactor(math.log(factor)).reading == reading
-    assert BayesFactor(-math.log(factor)).reading == other_way
+def test_readings_of_odds_follow_the_textbook(odds: float, reading: str, other_way: str) -> None:
+    """ "Bayes Classifiers": above 10 strong, above 100 decisive; equal models, prior odds alone."""
+    same = summarized({"x": ["p", "q"], "c": ["a", "b"]}, pc.Block("categorical", "x"))
+    comparison = pc.compare({"one": same, "two": same}, prior={"one": odds, "two": 1})
+    assert comparison.odds("one", "two").reading == reading
+    assert comparison.odds("two", "one").reading == other_way
+    assert comparison.odds("one", "two").prior_odds == pytest.approx(odds)
+    assert comparison.table["reading"].to_pylist() == ["best", other_way]
+    assert comparison.table["posterior"][0].as_py() == pytest.approx(odds / (1 + odds))
 
 
-def test_the_comparison_agrees_with_bayes_rule_over_models() -> None:
+@given(st.lists(st.floats(1e-6, 1e6), min_size=3, max_size=3))
+def test_the_comparison_agrees_with_bayes_rule_over_models(prior: list[float]) -> None:
     table = {"u": ["p", "q", "q"] * 4, "v": ["r", "s", "r"] * 4, "c": ["a", "b"] * 6}
     specs = {
         "naive": [pc.Block("categorical", ["u", "v"])],
@@ -115,14 +123,18 @@ def test_the_comparison_agrees_with_bayes_rule_over_models() -> None:
         "half": [pc.Block("categorical", ["u", "v"], pseudo_count=0.5)],
     }
     statistics = {name: summarized(table, *blocks) for name, blocks in specs.items()}
-    comparison = pc.compare(statistics)
+    beforehand = dict(zip(specs, prior, strict=True))
+    comparison = pc.compare(statistics, prior=beforehand)
     rows = {row["model"]: row for row in comparison.table.to_pylist()}
     evidence = {name: math.exp(row["log_evidence"]) for name, row in rows.items()}
-    expected = pc.bayes_rule(dict.fromkeys(specs, 1 / 3), evidence)
+    believed = {name: value / sum(prior) for name, value in beforehand.items()}
+    expected = pc.bayes_rule(believed, evidence)
     assert comparison.best == expected.maximum_a_posteriori
     for name, row in rows.items():
+        assert row["prior"] == pytest.approx(believed[name])
         assert row["posterior"] == pytest.approx(expected.posterior[name])
-        assert row["bayes_factor"] == pytest.approx(
+        assert row["odds"] == pytest.approx(
             expected.posterior[name] / expected.posterior[comparison.best]
         )
-        assert row["bayes_factor"] == comparison.bayes_factor(name, comparison.best).value
+        pair = dataclasses.asdict(comparison.odds(name, comparison.best))
+        assert {key: row[key] for key in ("bayes_factor", "odds")}.items() <= pair.items()

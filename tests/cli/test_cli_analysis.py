@@ -83,21 +83,22 @@ def test_compare_orders_models_by_evidence(probclass: Any, flowers: None) -> Non
     assert best.endswith(" best")
     assert other.endswith(" decisive against")
     specs = {name: pc.ModelSpec.from_file(f"{name}.json") for name in ("diagonal", "full")}
-    factor = pc.compare("iris.parquet", specs).bayes_factor("full", "diagonal")
-    exponent = int(lines[-1].split("10^")[1].split(",")[0])
-    assert 10**exponent == pytest.approx(factor.value, rel=3)
-    assert lines[-1] == f"full against diagonal: a Bayes factor of 10^{exponent}, decisive."
+    odds = pc.compare("iris.parquet", specs).odds("full", "diagonal")
+    exponent = int(lines[-1].split("10^")[1].split()[0])
+    assert 10**exponent == pytest.approx(odds.odds, rel=3)
+    assert lines[-1] == f"full against diagonal: odds of 10^{exponent} to 1, decisive."
 
 
-def test_compare_json(probclass: Any, flowers: None) -> None:
+def test_compare_json_with_prior_odds(probclass: Any, flowers: None) -> None:
     compare = "compare iris.parquet full.json other.json"
-    document = probclass(f"{compare} --json").json
+    document = probclass(f"{compare} --odds other=4 --json").json
     assert list(document) == ["best", "models"]
-    assert document["best"] == "full"
-    assert [model["model"] for model in document["models"]] == ["full", "other"]
-    assert [model["posterior"] for model in document["models"]] == [0.5, 0.5]
-    shown = probclass.ok(compare).out.splitlines()
-    assert shown[-1] == "full against other: a Bayes factor of 1, not strong."
+    assert document["best"] == "other"
+    assert [model["model"] for model in document["models"]] == ["other", "full"]
+    assert [model["prior"] for model in document["models"]] == pytest.approx([0.8, 0.2])
+    assert [model["odds"] for model in document["models"]] == pytest.approx([1.0, 0.25])
+    shown = probclass.ok(f"{compare} --odds other=4").out.splitlines()
+    assert shown[-1] == "other against full: odds of 4 to 1, not strong."
     fewer = "--where 'species in iris-setosa,iris-virginica'"
     (of_all, of_fewer) = (
         {
@@ -113,6 +114,8 @@ def test_compare_json(probclass: Any, flowers: None) -> None:
     ("arguments", "parts"),
     [
         ("full.json sub/full.json", ["two files have one name"]),
+        ("full.json other.json --odds other=twice", ["'other=twice'", "write NAME=NUMBER"]),
+        ("full.json other.json --folds 4 --odds full=2", ["remove --odds"]),
         ("full.json other.json --groups species", ["write --folds N"]),
     ],
 )

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pac
 import pytest
-from artists import fits, legend, lines, outlines
+from artists import fits, labeled, legend, lines, outlines
 from matplotlib.colors import to_rgba
 from scipy.spatial.distance import cdist
 
@@ -18,6 +18,7 @@ import probclass_core as pc
 from probclass_core.plots import class_contours
 
 L, W = "sepal_length", "sepal_width"
+X = (6.75, 4.25)
 
 
 @pytest.fixture(scope="module")
@@ -64,13 +65,16 @@ def test_a_contour_of_a_normal_has_one_mahalanobis_distance(
         assert points[0] == pytest.approx(points[-1])
 
 
-def test_class_means_are_black(sepals: pa.Table) -> None:
-    figure = class_contours(fit(sepals, "gaussian_full"), L, W, data=sepals)
+def test_class_means_are_black_and_the_test_point_is_a_square(sepals: pa.Table) -> None:
+    figure = class_contours(fit(sepals, "gaussian_full"), L, W, data=sepals, point=X)
     (axes,) = figure.axes
     means = np.concatenate(lines(axes, color="black"))
     expected = [values_of(sepals, label).mean(axis=0) for label in ("c1", "c2")]
     assert means == pytest.approx(np.stack(expected))
-    assert legend(figure) == ["c1", "c2"]
+    assert legend(figure) == ["c1", "c2", "x = (6.75, 4.25)"]
+    assert labeled(axes)["x = (6.75, 4.25)"].tolist() == [list(X)]
+    assert axes.get_xlim()[1] > X[0]
+    assert axes.get_ylim()[1] > X[1]
     assert fits(figure)
 
 

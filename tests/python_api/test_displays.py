@@ -67,7 +67,7 @@ def results(
         "importance": pc.importance(model, rows),
         "explanation": pc.explain(model, rows.slice(0, 3)),
         "comparison": comparison,
-        "bayes factor": comparison.bayes_factor("gaussian_diagonal", "gaussian_full"),
+        "odds": comparison.odds("gaussian_diagonal", "gaussian_full"),
         "cross-validation": pc.cross_validate(rows, fast, folds=10),
         "inspection": pc.inspect_table(lake),
         "Bayes' rule": pc.bayes_rule(equal, dict.fromkeys(equal, 0.5)),

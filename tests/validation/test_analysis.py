@@ -49,10 +49,10 @@ def test_an_invalid_likelihood_is_refused(likelihood: Any, observed: Any, messag
         pc.bayes_rule(EVEN, likelihood, observed=observed)
 
 
-def test_bayes_factors_of_unknown_models_are_refused() -> None:
-    comparison = pc.compare([NAIVE, NAIVE])
+def test_odds_of_unknown_models_are_refused() -> None:
+    odds = pc.compare([NAIVE, NAIVE]).odds
     with refused(SpecError, "no model 'M3' was compared; there are 'M1', 'M2'"):
-        comparison.bayes_factor("M1", "M3")
+        odds("M1", "M3")
 
 
 ROWS = pa.table({"x": [1.0, 2, 3, 4], "u": ["p", "q", "q", "p"], "c": ["a", "a", "b", "b"]})
@@ -111,28 +111,35 @@ NAIVE = summarize(ROWS, NORMAL, pc.Block("categorical", "u"))
 HALF = summarize(ROWS, NORMAL)
 EMPTY = summarize(ROWS[:0], NORMAL)
 OTHER_LABEL = summarize(ROWS, NORMAL, label="u")
+PRIORS: list[tuple[Any, str]] = [
+    ({"M1": 1}, "for each of 'M1', 'M2', got {'M1': 1}"),
+    ({"M1": 1, "M2": 0}, "'M2' must be .*above 0, got 0"),
+    ({"M1": 1e300, "M2": 1}, "more than e.600 decide"),
+]
 
 
 @pytest.mark.parametrize(
-    ("statistics", "error", "message"),
+    ("statistics", "arguments", "error", "message"),
     [
-        ([NAIVE], SpecError, "a comparison needs two models or more, got 1"),
-        (["one", "two"], SpecError, "expected a Statistics, got str; get them by summarize"),
-        ([NAIVE, HALF], SpecError, "'M1' and 'M2' do not model the same columns.*has 'u'"),
-        ([EMPTY] * 2, DataError, "nothing to compare: the statistics have no labeled rows"),
-        ([HALF, OTHER_LABEL], SpecError, "'M2' has label 'u' and 'M1' has 'c'"),
+        ([NAIVE], {}, SpecError, "a comparison needs two models or more, got 1"),
+        (["one", "two"], {}, SpecError, "expected a Statistics, got str; get them by summarize"),
+        ([NAIVE, HALF], {}, SpecError, "'M1' and 'M2' do not model the same columns.*has 'u'"),
+        *(([NAIVE] * 2, {"prior": prior}, SpecError, message) for prior, message in PRIORS),
+        ([EMPTY] * 2, {}, DataError, "nothing to compare: the statistics have no labeled rows"),
+        ([HALF, OTHER_LABEL], {}, SpecError, "'M2' has label 'u' and 'M1' has 'c'"),
         (
             [HALF, summarize(ROWS[:3], NORMAL)],
+            {},
             DataError,
             "of different rows.*'a': 2.0, 'b': 2.0.* and .*'a': 2.0, 'b': 1.0",
         ),
     ],
 )
 def test_invalid_comparisons_are_refused(
-    statistics: Any, error: type[pc.ProbClassError], message: str
+    statistics: Any, arguments: dict[str, Any], error: type[pc.ProbClassError], message: str
 ) -> None:
     with refused(error, message):
-        pc.compare(statistics)
+        pc.compare(statistics, **arguments)
 
 
 NULLS = pa.table(

@@ -14,14 +14,16 @@ from probclass_core.cli.options import (
     ChecksOption,
     Count,
     EngineRows,
+    Parser,
     Ref,
     Rows,
     Source,
     Store,
     StoredModel,
+    parse_numbers,
 )
 from probclass_core.cli.output import key_values, report_parts, show, show_report
-from probclass_core.errors import HealthError, SpecError
+from probclass_core.errors import HealthError, SpecError, one_of
 from probclass_core.io.missing_columns import MissingColumns
 from probclass_core.model.decision import DecisionRule
 
@@ -179,6 +181,7 @@ def compare(
         "SPEC…: Two or more model specs: TOML, YAML or JSON. The file name names the model.",
     ],
     *,
+    odds: Annotated[dict[str, float] | None, Parser(parse_numbers)] = None,
     folds: Annotated[int | None, click.IntRange(min=2)] = None,
     groups: str | None = None,
     rows: EngineRows,
@@ -190,6 +193,7 @@ def compare(
     Example: probclass compare lake full.toml naive.toml --where "month < 2014-01"
 
     Options:
+        odds: MODEL=NUMBER: prior odds of a model, by default 1; may be repeated.
         folds: compare predictions by cross-validation on N folds instead; the models may have
             different columns.
         groups: COLUMN: with --folds: column whose rows with the same value are in one fold.
@@ -199,6 +203,8 @@ def compare(
         raise SpecError("the file name of a spec names its model, and two files have one name.")
     if groups is not None and folds is None:
         raise SpecError("--groups is an option of cross-validation; write --folds N as well.")
+    if odds and folds is not None:
+        raise SpecError("--odds is about evidence, and cross-validation has none; remove --odds.")
     if folds is not None:
         with progress("cross-validating") as report:
             result = pc.cross_validate(
@@ -206,8 +212,13 @@ def compare(
             )
         show(result.to_dict(), str(result))
         return
+    for name, number in (odds or {}).items():
+        if name not in models:
+            text = f"{name}={number:g}"
+            raise SpecError(f"--odds {text!r}: write MODEL=NUMBER with one of {one_of(models)}.")
+    prior = dict.fromkeys(models, 1.0) | (odds or {})
     with progress("summarizing") as report:
-        comparison = pc.compare(source, models, progress=report, **vars(rows))
+        comparison = pc.compare(source, models, prior=prior, progress=report, **vars(rows))
     show(
         {"best": comparison.best, "models": comparison.table.to_pylist()},
         *report_parts(comparison),
