@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -170,7 +171,7 @@ def _values_repeat(column: pa.Array) -> bool:
         return True
     step = max(len(column) // _SAMPLE, 1)
     try:
-        sample = column.take(pa.array(range(0, len(column), step)))
+        sample = column.take(pa.array(np.arange(0, len(column), step)))
         return bool(pc.count_distinct(sample).as_py() <= 0.9 * len(sample))
     except pa.ArrowNotImplementedError:  # for nested types and a few others
         return False
