@@ -108,7 +108,6 @@ AT_ONCE: list[tuple[type, dict[str, Any], str]] = [
     (ProbClassPlanBatchesOperator, {"partitions": [("hour", "==", "3")]}, "not a partition"),
     (ProbClassScoreOperator, {"deleted": "drop"}, "deleted must be one of"),
     (ProbClassPromoteOperator, {"metric": "cost"}, "needs a decision with costs"),
-    (ProbClassCalibrateOperator, {"method": "platt"}, "method 'platt' is unknown"),
 ]
 
 

@@ -177,21 +177,11 @@ class ProbClassCalibrateOperator(ProbClassOperator):
         uncalibrated_log_loss and calibrated_log_loss (nats on held-out rows; null if infinite).
     """
 
-    template_fields: Sequence[str] = (
-        *ProbClassOperator.template_fields,
-        "model",
-        "alias",
-    )
+    template_fields: Sequence[str] = (*ProbClassOperator.template_fields, "model", "alias")
     saves_model = True
     ui_color = "#e6dcf4"
 
-    def __init__(
-        self,
-        *,
-        model: str,
-        alias: str | None = None,
-        **kwargs: Any,
-    ) -> None:
+    def __init__(self, *, model: str, alias: str | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.model = model
         self.alias = alias
