@@ -54,6 +54,14 @@ def test_test_files_have_different_names() -> None:
     assert [name for name, count in names.items() if count > 1] == []
 
 
+def test_nothing_is_left_behind_at_the_top_level() -> None:
+    """Such as a table that an experiment wrote to the working directory."""
+    files = subprocess.check_output(["git", "ls-files"], cwd=ROOT, text=True).splitlines()
+    folders = {path.partition("/")[0] for path in files if "/" in path if path[0] != "."}
+    product = {"dags", "plugins", "probclass_core", "tests", "docker"}
+    assert folders == product | {"benchmarks", "docs", "pins"}
+
+
 def test_the_map_of_a_package_lists_its_modules() -> None:
     """Lines such as ``name  what it contains``, ``folder/  …`` or ``- `name`: …`` are the map.
 
