@@ -55,7 +55,7 @@ _MOST_INTEGERS = 50
 """Largest number of different integers that may be categories."""
 
 _FEW_VALUES = 12
-"""Largest number of whole numbers that pairs and groups tell apart, as they do categories."""
+"""Largest number of different numbers that pairs and groups tell apart, as they do categories."""
 
 _ROWS_OF_VALUE = 20.0
 """Rows that each of them has at least, with its neighbors."""
@@ -79,7 +79,7 @@ class Column:
         null_level: whether a null counts as a value of its own.
         cuts: cut points between the bins of a number in pairs and groups, ascending; each value
             of a category of numbers is a bin of its own.
-        few_values: whether it is a whole number of so few values that these bins are its values,
+        few_values: whether it is a number of so few values that these bins are its values,
             but for rare ones.
         has_squares: whether the squares of a number, which joint densities need, fit float64; not
             for parts of dates, whose last value is next to their first.
@@ -347,11 +347,10 @@ def _role(
             return _TOO_LARGE
         lower = np.unique(estimators[name].finalize(table, classes)["lower"].to_numpy())
         column = replace(column, cuts=tuple(lower[np.isfinite(lower)].tolist()))
-        is_whole = _are_whole(cells)
-        may_be_category = is_whole and (is_integer or nulls > 0 or column.is_text)
-        if may_be_category and _are_categories(cells, np.array(column.cuts)):
+        may_be_category = is_integer or nulls > 0 or column.is_text
+        if may_be_category and _are_whole(cells) and _are_categories(cells, np.array(column.cuts)):
             column = replace(column, kind="category", cuts=_cuts_between(cells))
-        elif is_whole and len(cells.values) <= _FEW_VALUES:
+        elif cells.exact and len(cells.values) <= _FEW_VALUES:
             column = replace(column, cuts=_cuts_between(cells, _ROWS_OF_VALUE), few_values=True)
     shares = column.kind == "category" and cells.counts.shape[1] > 1
     return replace(column, shares_prior=shares and cells.counts.size <= _MOST_CELLS)

@@ -1,4 +1,4 @@
-"""What the default makes of columns: whole numbers of few values, copies, and how many blocks."""
+"""What the default makes of columns: numbers of few values, copies, and how many blocks."""
 
 from __future__ import annotations
 
@@ -16,17 +16,21 @@ from probclass_core.structure import candidates
 TITANIC = Path(__file__).parents[2] / "benchmarks" / "data" / "titanic.parquet"
 
 
-def _sum_mod_three(codes: pa.DataType) -> pa.Table:
+def _sum_mod_three(codes: pa.DataType, unit: float = 1) -> pa.Table:
     """The class says whether k + t is a multiple of three, but for 10 % of the rows."""
     random = np.random.default_rng(0)
     k, t = random.integers(1, 4, 2000), random.integers(0, 3, 2000)
     label = ((k + t) % 3 == 0) ^ (random.random(2000) < 0.1)
-    return pa.table({"k": pa.array(k).cast(codes), "t": np.array(list("abc"))[t], "y": label})
+    return pa.table(
+        {"k": pa.array(k * unit).cast(codes), "t": np.array(list("abc"))[t], "y": label}
+    )
 
 
-@pytest.mark.parametrize("codes", [pa.int64(), pa.float64(), pa.string()], ids=str)
-def test_whole_number_codes_interact_as_text_does(codes: pa.DataType) -> None:
-    rows = _sum_mod_three(codes)
+@pytest.mark.parametrize(
+    ("codes", "unit"), [(pa.int64(), 1), (pa.float64(), 1), (pa.float64(), 0.4), (pa.string(), 1)]
+)
+def test_numbers_of_few_values_interact_as_text_does(codes: pa.DataType, unit: float) -> None:
+    rows = _sum_mod_three(codes, unit)
     model = pc.fit(rows[:1000], label="y")
     assert pc.evaluate(model, rows[1000:]).accuracy > 0.87  # 0.9 is the best possible
 
