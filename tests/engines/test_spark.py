@@ -41,7 +41,7 @@ def test_partitions_are_scored_in_parallel_and_a_lost_one_again(
 ) -> None:
     model = pc.fit(lake, SPEC)
     pc.score(model, lake, tmp_path / "threads")
-    once = FaultyTable(lake, 1, workloads.kill_worker_once, tmp_path / "flag")
+    once = FaultyTable(lake, 0, workloads.kill_worker_once, tmp_path / "flag")
     assert pc.score(model, once, tmp_path / "spark", engine=spark).rows == 600
     assert (tmp_path / "flag").exists()
     assert digests(tmp_path / "threads") == digests(tmp_path / "spark")
