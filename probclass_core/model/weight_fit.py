@@ -17,7 +17,7 @@ The mean of the log posteriors of pools of the same blocks is such a pool again.
 
 How often a class comes changes with time by more than blocks can tell: a flu begins, a kind of
 storm gets its name. Partitions have an order, and the next one is most like the latest, so the
-biases follow these half of the way, see `_drift`.
+biases follow these a quarter of the way, see `_drift`.
 """
 
 from __future__ import annotations
@@ -170,14 +170,15 @@ def _drift(problem: WeightProblem, group: IntArray, fit: Fit) -> FloatArray:
 
     Of groups in order of time, each counts a quarter of the one after it::
 
-        ½ log( (rows of the class + 3) / (Σ P(c | x) + 3) )
+        ¼ log( (rows of the class + 3) / (Σ P(c | x) + 3) )
 
     P is that of blocks which did not see the group, so that the ratio is what they could not tell.
-    Its root gives the mean of two log posteriors: with the odds of all groups, and of the latest.
+    Its fourth root gives a mean of log posteriors, of three parts with the odds of all groups and
+    one with those of the latest. A model that is used for long is off by no more.
     """
     latest = replace(problem, counts=problem.counts * _OLDER ** (group.max() - group))
     rows = np.bincount(latest.truth, latest.counts, len(latest.log_prior))
-    drift: FloatArray = 0.5 * np.log((rows + _DRIFT_ROWS) / (latest.expected(*fit) + _DRIFT_ROWS))
+    drift: FloatArray = 0.25 * np.log((rows + _DRIFT_ROWS) / (latest.expected(*fit) + _DRIFT_ROWS))
     return drift
 
 

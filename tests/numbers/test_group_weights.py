@@ -140,7 +140,7 @@ def seasons(logits: list[float], per_day: int = 300) -> pd.DataFrame:
 
 
 def test_biases_follow_the_shares_of_the_latest_partitions(tmp_path: Path) -> None:
-    """Half of the way from those of all partitions, and nowhere if shares stay the same."""
+    """A quarter of the way from those of all, and nowhere if shares stay the same."""
     spec = dataclasses.replace(SPEC, blocks=(KNOWS,))
     ratio = {}
     for name, logits in {"steady": [0.0] * 13, "rising": np.linspace(-3, 1, 13).tolist()}.items():
@@ -152,12 +152,12 @@ def test_biases_follow_the_shares_of_the_latest_partitions(tmp_path: Path) -> No
         follows = [weights["ill"] - weights["well"] for weights in by_name]
         moved = follows[0] - follows[1]
         mean = np.log(past["state"].eq("ill").mean() / past["state"].eq("well").mean())
-        assert moved == pytest.approx(0.5 * (logits[11] - mean), abs=0.2)
+        assert moved == pytest.approx(0.25 * (logits[11] - mean), abs=0.1)
         ratio[name] = (
             pc.evaluate(drifting, next_day).log_loss / pc.evaluate(level, next_day).log_loss
         )
     assert ratio["steady"] < 1.003
-    assert ratio["rising"] < 0.95
+    assert ratio["rising"] < 0.98
 
 
 def test_what_a_block_knows_of_a_day_is_not_trusted_on_the_next(tmp_path: Path) -> None:
