@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     info.mkdir(parents=True)
     (info / "METADATA").write_text("Name: narrow\nVersion: 1.0\n")
     monkeypatch.syspath_prepend(folder)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)  # commands are to write nothing
     yield folder
     monkeypatch.undo()
     manager._installed.cache_clear()
