@@ -128,7 +128,7 @@ class ZeroInflated(pc.Density):
         self.positive = _DENSITIES[self.options.density](features, {})
 
     @property
-    def parameters(self) -> Mapping[str, Range]:  # type: ignore[override]  # not settable
+    def parameters(self) -> Mapping[str, Range]:
         positive = self.positive.parameters.items()
         return {"zero_probability": PROBABILITY, **{f"positive_{k}": each for k, each in positive}}
 
