@@ -121,7 +121,7 @@ class ColumnDensity(Estimator):
     def estimates(
         self, statistics: pa.Table, classes: pa.Array
     ) -> Iterator[tuple[str, ColumnEstimates]]:
-        """The estimates of each column that has values, for `finalize`.
+        """The estimates of each column that has values; not if `finalize` is overridden.
 
         Args:
             statistics: of all rows.

@@ -256,7 +256,7 @@ class Location:
             return bytes(file.read())
 
     def _put(self, path: str, data: Content) -> None:
-        """Make or replace a file in one step, with its folders."""
+        """Make or replace a file in one step, with its folders; not if a location is only read."""
         raise NotImplementedError
 
 

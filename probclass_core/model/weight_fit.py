@@ -173,8 +173,8 @@ def _drift(problem: WeightProblem, group: IntArray, fit: Fit) -> FloatArray:
         ¼ log( (rows of the class + 3) / (Σ P(c | x) + 3) )
 
     P is that of blocks which did not see the group, so that the ratio is what they could not tell.
-    Its fourth root gives a mean of log posteriors, of three parts with the odds of all groups and
-    one with those of the latest. A model that is used for long is off by no more.
+    A quarter of its logarithm gives the mean of four log posteriors: three with the odds of all
+    groups, and one with those of the latest.
     """
     latest = replace(problem, counts=problem.counts * _OLDER ** (group.max() - group))
     rows = np.bincount(latest.truth, latest.counts, len(latest.log_prior))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, fields
@@ -55,7 +56,7 @@ Object = Annotated[Mapping[str, Any], "a JSON object", _is_object]
 Objects = Annotated[Sequence[Mapping[str, Any]], "a list of JSON objects", _are_objects]
 
 
-class Record(ShortRepr):
+class Record(ShortRepr, ABC):
     """A file in the folder of a model; subclasses are frozen dataclasses, checked by their types.
 
     Attributes:
@@ -69,9 +70,9 @@ class Record(ShortRepr):
     model: str
 
     @property
+    @abstractmethod
     def path(self) -> str:
         """Path of the file in the store."""
-        raise NotImplementedError
 
     @classmethod
     def from_values(cls, path: str, values: Mapping[str, Any]) -> Self:

@@ -35,8 +35,7 @@ class ColumnHealth(ShortRepr):
             lower cut; empty for other columns, or if the model does not suggest any.
         values: of other columns the at most 9 most frequent categories, each a bin; the bin of all
             others comes last and has no name.
-        counts: number of rows in each of at most 10 bins, of those that are counted there; nulls
-            are in none.
+        counts: number of the sampled rows in each of at most 10 bins; nulls are in none.
         expected: probability of each bin under the mixture, or None if it is unknown.
     """
 

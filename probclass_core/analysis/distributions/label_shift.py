@@ -1,4 +1,4 @@
-"""Posteriors under other shares of the classes than those of the training.
+"""Posteriors under given shares of the classes, which differ from those of the training.
 
 Under a label shift p(x | c) stays and only the shares of the classes change. The posterior under
 shares π' then follows from that under π (Saerens, Latinne and Decaestecker, "Adjusting the outputs

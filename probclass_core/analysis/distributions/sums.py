@@ -34,7 +34,8 @@ _RARE = 0.01
 """Quantile of the model's log p(x) below which a row is rare."""
 
 _MOST_COLUMNS, _MOST_CLASSES = 100, 100
-"""Columns with bins in a report, those that differ most, and classes, the most probable ones."""
+"""Most columns whose bins a report shows, and most classes: those that differ most come first among
+columns, the most probable ones among classes."""
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ The table has one row per class and feature with a sum that is not 0: class, fea
 term), and
 
     count  Σ w x of the counts x; or Σ w [x > 0] if presences are counted
-    rows   Σ w of the rows with a value of the column; of those that contain the term
+    rows   Σ w of the rows in which the column has a value, or which contain the term
 
 A null feature is that of whole rows, such as documents, whose count is their length.
 """

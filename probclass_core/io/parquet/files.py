@@ -164,7 +164,7 @@ class Reading:
 
     @cached_property
     def needed(self) -> list[str]:
-        """The requested columns and those of the filter, in the order of the table.
+        """The columns to read, requested or used by the filter, in the order of the table.
 
         An expression cannot be inspected, so the names in its text count, even those of values.
         """
@@ -328,7 +328,7 @@ class RowGroups(Unit):
 
         Args:
             batch: the batch.
-            columns: where the file has the requested columns, and those of the filter.
+            columns: where the file has the columns to read; see `needed`.
             kept: which rows are not deleted; None if all are.
         """
         schema, row_filter = self._schema_of(columns), self.reading.row_filter
@@ -339,7 +339,7 @@ class RowGroups(Unit):
         return rows.select(list(self.reading.columns))
 
     def _stored_columns(self, in_file: Collection[str]) -> list[StoredColumn]:
-        """Return where the file has the requested columns, and those of the filter.
+        """Return where the file has the columns to read; see `needed`.
 
         The value of the partition comes before a column of the file with the same name.
         """

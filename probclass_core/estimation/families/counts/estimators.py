@@ -77,7 +77,7 @@ class CountEstimator(Estimator):
 
     Attributes:
         field: column of parameters that `estimate` returns.
-        prior: the option that is 0 if there is no prior.
+        prior: name of the option that says how much the prior counts; 0 means no prior.
         presences: whether presences are counted.
         of_whole_counts: whether counts must be whole.
         compiled: class of its likelihood.
