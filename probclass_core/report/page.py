@@ -61,9 +61,12 @@ def report(
             the numbers of rows, and then of plots, are reported to.
 
     Raises:
-        SpecError: if the evaluation is of another model, or rows are selected without a source.
+        SpecError: if the evaluation is of another model, rows are selected without a source, or the
+            file is to have another format.
         DataError, TableError: as `pipeline.evaluate`; also if the file cannot be written.
     """
+    if (suffix := Path(path).suffix) not in ("", ".html", ".htm"):
+        raise SpecError(f"a report is a page of HTML, not {suffix}: write it to a file .html.")
     measured, important = _given(model, evaluation), None
     if source is not None:
         rows: dict[str, Any] = {"partition": partition, "where": where}

@@ -288,6 +288,9 @@ def test_what_does_not_fit_is_refused(model: pc.Model, held_out: pa.Table, tmp_p
         model.report(tmp_path / "model.html", evaluation=other)
     with pytest.raises(SpecError, match="give a source as well"):
         model.report(tmp_path / "model.html", where="fare < 3")
+    with pytest.raises(SpecError, match=r"a page of HTML, not \.pdf: write it to a file \.html"):
+        model.report(tmp_path / "model.pdf", source=held_out)
+    assert not (tmp_path / "model.pdf").exists()
     with pytest.raises(TableError, match=r"cannot write the report to .*No such file"):
         model.report(tmp_path / "nowhere" / "model.html", evaluation=pc.evaluate(model, held_out))
 
