@@ -33,7 +33,10 @@ def unreadable(data: Any, error: Exception) -> DataError:
                 f"as [{shown(values)}]."
             )
         try:
-            pa.array(values, from_pandas=True)
+            if hasattr(values, "__arrow_c_stream__"):
+                pa.chunked_array(values)
+            else:
+                pa.array(values, from_pandas=True)
         except CONVERSION_ERRORS as reason:
             return DataError(f"column {name!r} {_reason(values, reason)}.")
     lengths = {name: len(values) for name, values in columns}
@@ -46,12 +49,14 @@ def unreadable(data: Any, error: Exception) -> DataError:
 
 
 def _columns(data: Any) -> Iterator[tuple[str, Any]]:
-    """The columns of a mapping or of a pandas frame, whose names may repeat."""
+    """The columns of a mapping or of a frame of pandas, whose names may repeat, or of polars."""
     if isinstance(data, Mapping):
         yield from ((str(name), values) for name, values in data.items())
     elif hasattr(data, "iloc") and hasattr(data, "columns"):
         for position, name in enumerate(data.columns):
             yield str(name), data.iloc[:, position]
+    elif hasattr(data, "get_columns"):
+        yield from ((column.name, column) for column in data.get_columns())
 
 
 def _reason(values: Any, error: Exception) -> str:

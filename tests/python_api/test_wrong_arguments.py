@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -98,6 +99,10 @@ MESSAGES: list[tuple[Call, list[str]]] = [
     (
         lambda: fit(FRAME.assign(extra=[complex(1, 2)] * ROWS)),
         ["column 'extra' has complex values", "drop it"],
+    ),
+    (
+        lambda: fit(pl.DataFrame({"kind": ["a"], "extra": pl.Series([1], dtype=pl.Int128)})),
+        ["column 'extra' has int values, which Arrow cannot convert", "drop it, or convert it"],
     ),
     (lambda: fit(TWICE), ["2 columns named 'size'; rename all but one."]),
     (
