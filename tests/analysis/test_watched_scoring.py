@@ -223,3 +223,19 @@ def test_without_a_watch_nothing_is_checked(lake: Path, model: pc.Model, tmp_pat
         pc.score(model, source, tmp_path / "scored", options=pc.ScoringOptions(watch={"nuls": 1}))
     with pytest.raises(SpecError, match="watch must be a Watch"):
         pc.score(model, source, tmp_path / "scored", options=pc.ScoringOptions(watch="all"))  # type: ignore[arg-type]
+
+
+def test_a_column_of_the_partitions_is_not_unlike_the_training(tmp_path: Path) -> None:
+    regions = ["eu", "us", "__HIVE_DEFAULT_PARTITION__"]
+    for number, region in enumerate(regions):
+        for month in MONTHS[:5]:
+            path = tmp_path / "lake" / f"region={region}" / f"month={month}"
+            write_rows(path, rows(month, ill=0.2 + 0.2 * number))
+    spec = pc.ModelSpec("state", {"categorical": "region"}, groups="month")
+    first = pc.fit(tmp_path / "lake", spec, where=f"month < {MONTHS[3]}")
+    report = pc.score(first, tmp_path / "lake", tmp_path / "scored")
+    assert report.warnings == []
+
+    write_rows(tmp_path / "lake" / "region=br" / f"month={MONTHS[4]}", rows(MONTHS[4]))
+    (warning,) = pc.score(first, tmp_path / "lake", tmp_path / "scored").warnings
+    assert "'region' has categories that training never saw in 100 %" in warning
