@@ -19,6 +19,9 @@ Where: TypeAlias = str | Sequence[str | Condition] | pc.Expression | None
 """Text such as ``"month >= 2013-01 and wind in NW, SE"``; a list of such texts and of conditions
 ``(column, op, value)``, which must all be true; an Arrow expression; or None for all rows."""
 
+HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
+"""Text for null in the name of a partition."""
+
 _MOST_CONDITIONS = 1_000
 """Conditions of one filter, at most: Arrow evaluates an expression by recursion."""
 
@@ -202,7 +205,8 @@ def _unquoted(text: str) -> str:
 
 def partition_text(partition: Mapping[str, Any]) -> str:
     """A partition as text, such as ``"year=2014/month=9"``."""
-    return "/".join(f"{name}={value}" for name, value in partition.items())
+    values = {name: HIVE_NULL if value is None else value for name, value in partition.items()}
+    return "/".join(f"{name}={value}" for name, value in values.items())
 
 
 def typed_partition(schema: pa.Schema, partition: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -17,15 +17,13 @@ from pyarrow.fs import FileInfo, FileType
 from probclass_core.arrow.types import common_columns, safe_types, value_type
 from probclass_core.errors import TableError, TableMismatchError
 from probclass_core.io.failures import retry, translate_read_errors
+from probclass_core.io.filters import HIVE_NULL
 from probclass_core.io.filesystem import Location, file_state, is_file
 from probclass_core.io.object_stores import open_location
 from probclass_core.io.parquet.dataset import DatasetTable
 from probclass_core.io.parquet.files import with_utf8_names
 from probclass_core.io.references import TableRef, matches, split_pattern
 from probclass_core.spec.model_spec import category_text
-
-HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
-"""Text for null in the name of a folder."""
 
 _FILES_TRIED = 3
 """Files at each end of a table that are tried for one that can be read."""
