@@ -28,6 +28,9 @@ from probclass_core.io.filters import (
 from probclass_core.io.table import Source
 from probclass_core.store.model_store import ModelStore
 
+_PARTS_OF_DATES = ("year", "month", "day", "hour")
+"""Names of partition columns with which one date is often divided."""
+
 _MONTH = re.compile(r"((?:19|20)\d{2})-?(0[1-9]|1[0-2])")
 
 
@@ -39,9 +42,17 @@ def time_column(table: Source, partition: Mapping[str, Any]) -> tuple[str, Any]:
         partition: what a run scores: the value of one of the partition columns.
 
     Raises:
-        SpecError: if `partition` does not name one partition column of the table.
+        SpecError: if `partition` does not name one partition column of the table, or that is only
+            a part of its dates, such as the day of the month.
     """
     columns = table.partition_columns
+    dated = [name for name in columns if name.lower() in _PARTS_OF_DATES]
+    if len(dated) > 1 and any(len(str(partition.get(name, "all"))) < 3 for name in dated):
+        raise SpecError(
+            f"the windows of a run are counted along one partition column, got {dict(partition)}, "
+            f"and the dates of {table.uri or 'the source'} are in {len(dated)}: {one_of(dated)}; "
+            "write the table with the whole date in one, such as day=2014-01-31."
+        )
     if len(partition) != 1 or not {*partition} <= {*columns}:
         has = one_of(columns) if columns else "none"
         several = ""

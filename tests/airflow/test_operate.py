@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import shutil
 from collections.abc import Callable
@@ -55,8 +56,12 @@ def operate(
                 store=str(tmp_path / "models"),
                 partition={"week": str(week)},
                 train_on=2,
-                default_args={"retries": 0},
-                **{"source": str(lake), "label_column": "late", **more},
+                **{
+                    "source": str(lake),
+                    "label_column": "late",
+                    "default_args": {"retries": 0},
+                    **more,
+                },
             )
         return {task_id.removeprefix("late."): ran for task_id, ran in run_dag(dag).items()}
 
@@ -140,6 +145,15 @@ def test_with_a_failed_training_the_week_is_scored_by_the_champion(
     assert unfinished.state == "running"
     assert run.state == "failed"
     assert run.failed == ["late.train", "late.done"]
+
+
+def test_before_a_model_exists_a_run_with_too_few_weeks_fails_at_once_and_says_why(
+    operate: Callable[..., Any],
+) -> None:
+    first = operate(12, default_args={"retries": 2})
+    assert {first[task].state for task in ("train", "promote", "judge", "score")} == {"skipped"}
+    assert first["done"].state == "failed"
+    assert operate(14)["score"].state == "success"
 
 
 def test_without_a_label_the_gate_compares_densities_and_an_unusual_week_is_not_green(
@@ -337,6 +351,21 @@ def test_of_several_partition_columns_one_is_named_as_the_time(
             )
 
 
+@pytest.mark.parametrize(
+    "partition", [{"day": "05"}, {"month": 1}, {"year": "2014", "month": "01", "day": "05"}]
+)
+def test_a_part_of_a_date_is_not_the_time(partition: dict[str, Any], tmp_path: Path) -> None:
+    rows = pa.table({"x": [1.0], "late": [True]})
+    for day in range(1, 6):
+        write_rows(tmp_path / "lake/year=2014/month=01" / f"day={day:02d}", rows)
+    with pytest.raises(SpecError, match="are in 3: .* the whole date in one, such as day=2014"):
+        plan_run(tmp_path / "lake", partition, train=2)
+    for day in range(1, 6):
+        write_rows(tmp_path / "whole/month=2014-01" / f"day=2014-01-{day:02d}", rows)
+    plan = plan_run(tmp_path / "whole", {"day": "2014-01-05"}, train=2)
+    assert plan.labeled == {"day": "2014-01-04"}
+
+
 def test_a_label_that_the_table_lacks_is_no_label_that_is_late(by_region: Path) -> None:
     with pytest.raises(SpecError, match=r"no column 'lat'; the table has .* mean 'late'\?"):
         plan_run(by_region, {"week": "14"}, label="lat", train=2)
@@ -348,6 +377,12 @@ def test_a_label_that_the_table_lacks_is_no_label_that_is_late(by_region: Path) 
         ({"partition": "week=14"}, r"one partition column, got 'week=14'; name the one"),
         ({"partition": None}, r"one partition column, got None; name the one"),
         ({"options": ["time"]}, r"options are by name, such as .*, got \['time'\]"),
+        ({"options": {"column": ["time"]}}, r"options has no 'column'; it has columns, posterior"),
+        ({"options": {"decision": "ml"}}, r"no 'decision'; .* decision is an argument"),
+        ({"train_on": "12"}, "train_on is a number of partitions from 1 on, got '12'"),
+        ({"label_delay": 0}, "label_delay is a number of partitions from 1 on, got 0"),
+        ({"catch_up": -1}, "catch_up is a number of partitions from 0 on, got -1"),
+        ({"fallback": "prio"}, "fallback is 'prior', 'rollback' or None, got 'prio'"),
         ({"fail_on": ["worce"]}, r"fail_on is a list of 'labels', .*, got \['worce'\]"),
         ({"fail_on": "worse"}, r"fail_on is a list of 'labels', .*, got 'worse'"),
     ],
@@ -359,6 +394,15 @@ def test_a_wrong_argument_is_an_error_when_the_file_is_parsed(
     given: dict[str, Any] = {**right, "partition": {"week": "14"}, **wrong}
     with DAG("wrong", schedule=None), pytest.raises(ValueError, match=message):
         operate_model("late", **given)
+
+
+@pytest.mark.parametrize("field", dataclasses.fields(pc.ScoringOptions))
+def test_every_option_of_scoring_is_an_option(field: dataclasses.Field[Any]) -> None:
+    given = {"sink": "/scored", "store": "/models", "partition": {"week": "14"}}
+    option = {"decision": "map"} if field.name == "decision" else {"options": {field.name: None}}
+    with DAG("options", schedule=None) as dag:
+        operate_model("late", source="/lake", label_column="late", **given, **option)
+    assert field.name in dag.get_task("late.score").options
 
 
 def test_every_argument_is_in_the_table_of_its_page() -> None:

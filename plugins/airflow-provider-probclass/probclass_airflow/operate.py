@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 class ProbClassPlanRunOperator(ProbClassOperator):
     """Divide the partitions before the one to score into windows to train and judge on.
 
-    Without windows, the tasks that train, promote and judge are skipped. If the model was judged on
-    newer partitions before, as by the schedule beside a backfill, so is scoring: no version of the
-    future scores the past.
+    Without windows, the tasks that train, promote and judge are skipped. So is scoring if no
+    version has the alias yet, or if the model was judged on newer partitions before, as by the
+    schedule beside a backfill: no version of the future scores the past.
 
     Args:
         model: name of the model.
@@ -111,11 +111,13 @@ class ProbClassPlanRunOperator(ProbClassOperator):
         from probclass_core.operation.runs import plan_run
 
         assert self.partition is not None
+        store = self.model_store()
         try:
             plan = plan_run(table, self.partition, **(self.windows or {}))
         except DataError as error:
-            return {"scored": dict(self.partition), "problem": str(error), "skipped": False}
-        until = judged_beyond(self.model_store(), self.model, self.alias, table, plan.labeled)
+            known = self.model in store.models() and self.alias in store.aliases(self.model)
+            return {"scored": dict(self.partition), "problem": str(error), "skipped": not known}
+        until = judged_beyond(store, self.model, self.alias, table, plan.labeled)
         if until is None:
             return plan.to_dict()
         problem = (
@@ -289,7 +291,8 @@ def faults(results: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         results.get(task) or {} for task in ("plan", "promote", "judge", "score")
     )
     if "problem" in plan:
-        yield "failed", f"Nothing was trained: {plan['problem']}"
+        done = "trained or scored" if plan["skipped"] else "trained"
+        yield "failed", f"Nothing was {done}: {plan['problem']}"
     elif stopped := [task for task, result in results.items() if result is None]:
         yield "failed", f"{', '.join(stopped)} did not finish; the log of {stopped[0]} says why."
     if missing := plan.get("missing"):
@@ -317,6 +320,21 @@ def faults(results: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "failed", f"Not scored: {sentence} Later runs try it again."
     for sentence in scored.get("warnings", ()):
         yield "unhealthy", f"{sentence} Check the input of the partition, and score it again."
+
+
+_OPTIONS = (
+    "columns",
+    "posterior",
+    "prior",
+    "rarity",
+    "rare",
+    "contributions",
+    "overwrite",
+    "watch",
+    "missing_columns",
+    "schema",
+)
+"""Fields of `probclass_core.ScoringOptions` but the decision; to import them takes a second."""
 
 
 def _entry(task: ProbClassOperator, key: str = "return_value") -> Any:
@@ -428,8 +446,8 @@ def operate_model(
         default_args: arguments of all tasks, such as retries.
 
     Raises:
-        ValueError: if the partition is not one column and its value, the options are not by name,
-            or `fail_on` has an unknown fault.
+        ValueError: if the partition is not one column and its value, a number of partitions is
+            none, `options`, `fallback` or `fail_on` has what is unknown.
     """
     if not isinstance(partition, Mapping) or len(partition) != 1:
         raise ValueError(
@@ -438,6 +456,22 @@ def operate_model(
         )
     if not isinstance(options or {}, Mapping):
         raise ValueError(f"options are by name, such as {{'columns': ['time']}}, got {options!r}.")
+    if unknown := [name for name in options or () if name not in _OPTIONS]:
+        raise ValueError(
+            f"options has no {unknown[0]!r}; it has {', '.join(_OPTIONS)}, and decision is an "
+            "argument of operate_model."
+        )
+    if fallback not in ("prior", "rollback", None):
+        raise ValueError(f"fallback is 'prior', 'rollback' or None, got {fallback!r}.")
+    for name, count, least in (
+        ("train_on", train_on, 1),
+        ("judge_on", judge_on, 1),
+        ("label_delay", label_delay, 1),
+        ("max_gap", max_gap, 0),
+        ("catch_up", catch_up, 0),
+    ):
+        if not isinstance(count, int) or count < least:
+            raise ValueError(f"{name} is a number of partitions from {least} on, got {count!r}.")
     (time,) = partition
     places: dict[str, Any] = {
         "source": source,

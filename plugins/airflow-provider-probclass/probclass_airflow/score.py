@@ -50,8 +50,7 @@ class ProbClassScoreOperator(ProbClassOperator):
             partitions, or a mapping of the fields of `probclass_core.Partitions`, such as
             ``{"where": [{"month": "2014-01"}], "catch_up": 7}``; all by default. In place of
             `partition`, which must have rows.
-        options: mapping of the fields of `probclass_core.ScoringOptions`: columns, posterior,
-            decision, prior, overwrite, watch, missing_columns and schema.
+        options: mapping of the fields of `probclass_core.ScoringOptions`.
         deleted: partitions of the sink that are gone from the source: ``"keep"`` and report them,
             ``"remove"`` each in one step, or ``"fail"`` before anything is written.
         changed: assets that get an event if a partition was scored or removed, and after a retry;
@@ -65,7 +64,7 @@ class ProbClassScoreOperator(ProbClassOperator):
         model (``name@id``), partition, rows (in the sink because of this task or an equal one
         before it), scored_rows, scored, unchanged, pending, empty, orphaned, removed and failed
         (numbers of partitions), names (the first partitions of each outcome but unchanged), errors
-        (of the first partitions that failed), warnings (the first verdicts), model_id, uri,
+        (the first of the partitions that failed), warnings (the first verdicts), model_id, uri,
         commit_id, seconds.
     """
 
@@ -225,12 +224,13 @@ def summary_of(report: ScoreReport) -> dict[str, Any]:
     for one in report.partitions:
         if one.outcome != "unchanged" and len(names.setdefault(one.outcome, [])) < _NAMES:
             names[one.outcome].append(str(one))
+    errors = [*dict.fromkeys(one.error or "" for one in report.failed)]
     return {
         "rows": report.rows,
         "scored_rows": report.scored_rows,
         **report.counts,
         "names": names,
-        "errors": [_shortened(one.error or "") for one in report.failed[:_NAMES]],
+        "errors": [_shortened(error) for error in errors[:_NAMES]],
         "warnings": [_shortened(sentence) for sentence in report.warnings[:_NAMES]],
         "model_id": report.model_id,
         "uri": report.uri,
