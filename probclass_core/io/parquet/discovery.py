@@ -17,8 +17,8 @@ from pyarrow.fs import FileInfo, FileType
 from probclass_core.arrow.types import common_columns, safe_types, value_type
 from probclass_core.errors import TableError, TableMismatchError
 from probclass_core.io.failures import retry, translate_read_errors
-from probclass_core.io.filters import HIVE_NULL
 from probclass_core.io.filesystem import Location, file_state, is_file
+from probclass_core.io.filters import HIVE_NULL
 from probclass_core.io.object_stores import open_location
 from probclass_core.io.parquet.dataset import DatasetTable
 from probclass_core.io.parquet.files import with_utf8_names
