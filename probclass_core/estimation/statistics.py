@@ -17,6 +17,7 @@ from functools import cached_property
 from typing import Any, Generic, TypeVar
 
 import pyarrow as pa
+import pyarrow.compute as pac
 
 from probclass_core.arguments import checks_arguments
 from probclass_core.arrow import arrays
@@ -160,6 +161,8 @@ class Statistics(Report):
         names = {"classes", PROFILE, *(block.name for block in spec.blocks)}
         names |= {"sample"} if spec.takes_sample else set()
         tables = {name: table for name, table in self.tables.items() if name in names}
+        left = pac.is_in(self.columns["column"], pa.array(features.names, pa.string()))
+        tables[PROFILE] = self.columns.filter(left)
         return dataclasses.replace(self, spec=spec, features=features, tables=tables)
 
     def check(self, where: str = "the statistics") -> None:

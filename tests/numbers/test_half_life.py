@@ -111,6 +111,17 @@ def test_none_is_chosen_where_weeks_are_alike(tmp_path: Path) -> None:
     )
 
 
+def test_one_is_chosen_without_columns_that_do_not_count(tmp_path: Path) -> None:
+    frame = rows_of_weeks(12, drift=1.5)
+    misleading = (frame["state"] == "late") ^ (frame["week"] % 2 == 0)
+    lake = lake_of(frame.assign(kind=misleading.map(str)), tmp_path / "lake")
+    blocks = {"gaussian_diagonal": "x", "categorical": "kind"}
+    model = pc.fit(lake, pc.ModelSpec("state", blocks, block_weights="fit", half_life="auto"))
+    assert model.weights is not None
+    assert model.weights.factors["categorical"] == 0.0
+    assert model.training["half_life"]["partitions"] == 3
+
+
 def test_rows_without_partitions_in_order_have_no_half_life(tmp_path: Path) -> None:
     frame = rows_of_weeks()
     with pytest.raises(SpecError, match="half_life=3 counts partitions, and the table has none"):
