@@ -1,7 +1,7 @@
 """Operate a model: retrain, judge, fall back and score each month, in one task group.
 
-`make demo` runs this file. In each run, a challenger is trained on twelve months and judged on the
-next, which is the last month with labels. The month of the run has no labels yet; the champion
+`make demo` runs this file. In each run, a challenger is trained on up to 24 months and judged on
+the next, which is the last month with labels. The month of the run has no labels yet; the champion
 scores it, or the class prior while the champion is worse than the prior.
 """
 

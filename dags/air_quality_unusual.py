@@ -1,8 +1,9 @@
 """Find unusual weather without labels: retrain, compare densities and score each month.
 
-In each run, a density of all rows is trained on twelve months and compared with the champion on the
-next. The month of the run is scored with the rarity of each row, and what each column adds to its
-surprise. The run is red if the month has many rare rows, or its columns are unlike the training's.
+In each run, a density of all rows is trained on up to 24 months and compared with the champion on
+the next. The month of the run is scored with the rarity of each row, and what each column adds to
+its surprise. The run is red if the month has many rare rows, or its columns are unlike the
+training's.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ def air_quality_upkeep() -> None:
         store=STORE,
         tables=[f"{SCORED}/{spec.stem}" for spec in SPECS],
         keep=12,
-        cache_days=400,  # longer than the twelve months that a training reads
+        cache_days=800,  # longer than the two years that a training reads
     )
 
 

@@ -20,7 +20,7 @@ from benchmarks import report
 from probclass_core.store.references import ModelVersion
 
 FIRST, LAST = "2010-01", "2014-12"
-TRAIN_ON = 12
+TRAIN_ON = 24
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ def measure(home: Path, model: str, months: Sequence[str]) -> list[Month]:
         prior = np.exp(loaded.log_prior)
         window = month_range(FIRST, 60)
         end = window.index(month) - 2
-        window_prior = _window_prior(home, window[end - TRAIN_ON + 1 : end + 1], classes)
+        window_prior = _window_prior(home, window[max(0, end - TRAIN_ON + 1) : end + 1], classes)
         found.append(
             Month(
                 month=month,

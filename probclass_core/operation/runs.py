@@ -25,7 +25,7 @@ from probclass_core.analysis.evaluation import Evaluation
 from probclass_core.analysis.json_values import json_values
 from probclass_core.arguments import checks_arguments
 from probclass_core.arrow.bundle import as_json
-from probclass_core.display import ShortRepr
+from probclass_core.display import ShortRepr, counted
 from probclass_core.errors import (
     DataError,
     MissingLabelsError,
@@ -74,6 +74,7 @@ class RunPlan(ShortRepr):
         scored: partition to score.
         labeled: newest partition with labels: the last one to judge on.
         train: conditions of the rows to train on.
+        train_partitions: number of partitions that these are.
         judge: conditions of the rows to judge on.
         missing: newer partitions that should have labels, with how many they have; None if all do.
     """
@@ -81,6 +82,7 @@ class RunPlan(ShortRepr):
     scored: Mapping[str, Any]
     labeled: Mapping[str, Any]
     train: Conditions
+    train_partitions: int
     judge: Conditions
     missing: str | None = None
 
@@ -97,7 +99,7 @@ def plan_run(
     source: Any,
     partition: Mapping[str, Any],
     *,
-    train: int = 12,
+    train: int = 24,
     judge: int = 1,
     label_delay: int = 1,
     label: str | None = None,
@@ -107,14 +109,15 @@ def plan_run(
     """Divide the partitions before the one to score into windows to train and judge on.
 
     Partitions are counted as they exist, in the order of their values: a month without a partition
-    does not count. If the newest ones have no labels yet, the windows end before them. Of a table
-    by region and month, the regions of a month are counted as one.
+    does not count. If the newest ones have no labels yet, the windows end before them. A new table
+    has fewer partitions to train on, at least one. Of a table by region and month, the regions of a
+    month are counted as one.
 
     Args:
         source: partitioned table, as for `fit`.
         partition: partition to score, such as ``{"month": "2014-01"}``; it need not exist. Its one
             column is the time: all windows are of its values.
-        train: number of partitions to train on.
+        train: largest number of partitions to train on.
         judge: number of partitions to judge on.
         label_delay: by how many partitions labels are later than rows; 1 if the partition before
             the one to score is the newest with labels.
@@ -150,12 +153,12 @@ def plan_run(
     missing = _without_labels(table, str(label), label_share, column, looked_at)
     labeled = expected[: len(expected) - len(missing)]
     why = f" Labels are missing: {'; '.join(missing)}." if missing else ""
-    needed, where = train + judge, table.uri or "the source"
-    if len(labeled) < needed:
+    where = table.uri or "the source"
+    if len(labeled) <= judge:
         raise DataError(
-            f"{where} has {len(labeled)} labeled partitions before {partition_text(scored)}, and a "
-            f"run needs {needed}: {train} to train and {judge} to judge on; start the schedule "
-            f"later, or take fewer.{why}"
+            f"{where} has {counted(len(labeled), 'labeled partition')} before "
+            f"{partition_text(scored)}, and a run needs {judge + 1} or more: 1 to train and "
+            f"{judge} to judge on; start the schedule later.{why}"
         )
     steps = steps_between(labeled, labeled[-1], newest)
     gap = max(steps or 0, label_delay + len(missing))
@@ -166,7 +169,8 @@ def plan_run(
             "partitions missing (max_gap): a model of rows so far away is neither trained nor "
             f"judged.{why}"
         )
-    trained, judged = labeled[-needed:-judge], labeled[-judge:]
+    trained, judged = labeled[:-judge][-train:], labeled[-judge:]
+    log.info("training on %d partitions, of at most %d", len(trained), train)
 
     def conditions(window: Sequence[Any]) -> Conditions:
         first, last = window[0], window[-1]
@@ -178,6 +182,7 @@ def plan_run(
         scored=dict(partition),
         labeled={column: judged[-1]},
         train=conditions(trained),
+        train_partitions=len(trained),
         judge=conditions(judged),
         missing=why.strip() or None,
     )

@@ -238,9 +238,39 @@ def test_the_windows_of_a_run_do_not_overlap_and_end_before_the_labels_do(lake: 
         "scored": {"week": "17"},
         "labeled": {"week": "15"},
         "train": [["week", ">=", 11], ["week", "<=", 13]],
+        "train_partitions": 3,
         "judge": [["week", ">=", 14], ["week", "<=", 15]],
         "missing": None,
     }
+
+
+def test_a_run_trains_on_the_partitions_that_there_are_up_to_the_largest_number(lake: Path) -> None:
+    for week in (11, 12, 14):
+        shutil.move(lake / f"week={week}", lake.parent)  # not there yet, or lost
+    trained = {
+        week: (plan.train_partitions, plan.train, plan.judge)
+        for week in (16, 17, 18)
+        for plan in [plan_run(lake, {"week": str(week)}, train=2)]
+    }
+    assert trained == {
+        16: (1, [("week", "==", 13)], [("week", "==", 15)]),
+        17: (2, [("week", ">=", 13), ("week", "<=", 15)], [("week", "==", 16)]),
+        18: (2, [("week", ">=", 15), ("week", "<=", 16)], [("week", "==", 17)]),
+    }
+
+
+def test_a_new_table_is_operated_from_its_second_labeled_week_on(
+    operate: Callable[..., Any], tmp_path: Path
+) -> None:
+    early = operate(12)
+    assert "1 labeled partition before week=12" in early["plan"].result["problem"]
+    assert early["done"].state == "failed"
+    first = operate(13)
+    assert {task.state for task in first.values()} == {"success"}
+    assert first["plan"].result["train_partitions"] == 1
+    assert first["train"].result["rows"] == 400
+    assert operate(15)["plan"].result["train_partitions"] == 2
+    assert pc.ModelStore(tmp_path / "models").resolve("late@champion")
 
 
 @pytest.mark.parametrize(
@@ -415,7 +445,7 @@ def test_every_argument_is_in_the_table_of_its_page() -> None:
 @pytest.mark.parametrize(
     ("partition", "fields", "message"),
     [
-        ({"week": "12"}, {}, "1 labeled partitions before week=12, and a run needs 13"),
+        ({"week": "12"}, {}, "1 labeled partition before week=12, and a run needs 2 or more"),
         ({"week": "17"}, {"judge": 0}, "judge must be a number of partitions of at least 1, got 0"),
         ({"day": "17"}, {}, "counted along one partition column"),
     ],

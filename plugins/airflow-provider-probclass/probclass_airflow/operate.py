@@ -47,11 +47,11 @@ class ProbClassPlanRunOperator(ProbClassOperator):
         kwargs: source and store, see `ProbClassOperator`; arguments of `BaseOperator`.
 
     Returns (XCom and the `extra` of outlet assets):
-        scored and labeled (partitions), train and judge (conditions), missing (labels); see
-        `probclass_core.operation.runs.plan_run`. Or scored, problem (why there are no windows), and
-        skipped (whether nothing is scored, either). In both cases changed and incomplete: a
-        sentence for each scored partition that was rewritten or deleted in the source, and for each
-        region or the like that has no rows at the time of the run.
+        scored and labeled (partitions), train and judge (conditions), train_partitions (number),
+        missing (labels); see `probclass_core.operation.runs.plan_run`. Or scored, problem (why
+        there are no windows), and skipped (whether nothing is scored, either). In both cases
+        changed and incomplete: a sentence for each scored partition that was rewritten or deleted
+        in the source, and for each region or the like that has no rows at the time of the run.
     """
 
     template_fields: Sequence[str] = (*ProbClassOperator.template_fields, "sink")
@@ -353,7 +353,7 @@ def operate_model(
     spec: Mapping[str, Any] | str | None = None,
     exclude: Sequence[str] = (),
     half_life: Literal["auto"] | float | None = None,
-    train_on: int = 12,
+    train_on: int = 24,
     judge_on: int = 1,
     label_delay: int = 1,
     label_share: float = 0.5,
@@ -412,7 +412,7 @@ def operate_model(
         exclude: columns that the derived model does not use, such as what the label is made from.
         half_life: number of partitions after which rows count half as much, or ``"auto"``, for the
             derived model; see `ModelSpec`.
-        train_on: number of partitions to train on.
+        train_on: largest number of partitions to train on; a new table has fewer, at least one.
         judge_on: number of partitions after these to judge on.
         label_delay: by how many partitions labels are later than rows; 1 if the partition before
             the one to score is the newest with labels.
