@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from probclass_core.arguments import ColumnName, checks_arguments
+from probclass_core.arrow.arrays import joined
 from probclass_core.arrow.parts import part_of
 from probclass_core.errors import SpecError, nearest, one_of, shown
 from probclass_core.estimation.kinds.class_counts import check_classes
@@ -235,8 +236,8 @@ def _at_a_glance(
     if not text:
         return columns
     batches = Selection(table, partition, where).plan(text).batches(_GLANCE_ROWS)
-    rows = next((batch for batch in batches if batch.num_rows), None)
-    if rows is None:
+    rows = next(joined(batches, _GLANCE_ROWS), None)  # of several partitions if they are small
+    if rows is None or not rows.num_rows:
         return columns
     columns = numbers_at_a_glance(columns, rows, table.schema.names, known)
     return keys_at_a_glance(columns, rows)

@@ -106,6 +106,17 @@ def test_columns_that_cannot_help_are_left_out_and_the_notes_say_why() -> None:
     assert all(note.endswith(".") for note in spec.notes)
 
 
+def test_a_category_with_more_levels_than_a_partition_has_rows_is_no_key(tmp_path: Path) -> None:
+    random = np.random.default_rng(7)
+    late = random.random(500) < 0.5
+    for day in range(30):
+        customer = random.integers(0, 500, 60)
+        names = [f"customer {number}" for number in customer]
+        rows = {"customer": names, "size": random.normal(size=60), "late": late[customer]}
+        write_rows(tmp_path / f"day={day:02d}", pa.table(rows))
+    assert "customer" in pc.ModelSpec.auto(tmp_path, "late").features
+
+
 @pytest.mark.parametrize(
     ("values", "reason"),
     [
