@@ -140,18 +140,18 @@ class Dialect:
         """A table's name as SQL: parts between dots are quoted; a query in parentheses stays.
 
         Raises:
-            SpecError: if it is empty.
+            SpecError: if it is empty, or the call of a function.
         """
-        if isinstance(name, str):
-            if name.strip().startswith("(") and name.strip().endswith(")"):
-                return name.strip()
-            name = name.split(".")
-        if not name or not all(name):
+        text = name.strip() if isinstance(name, str) else ".".join(name)
+        if isinstance(name, str) and text.startswith("(") and text.endswith(")"):
+            return text
+        parts = text.split(".") if isinstance(name, str) else name
+        if not parts or not all(parts) or (isinstance(name, str) and "(" in name):
             raise SpecError(
-                f"source {'.'.join(name)!r} is not the name of a table; give table, schema.table, "
-                "or a query in parentheses."
+                f"source {text!r} is not the name of a table; give table, schema.table, or a query "
+                "in parentheses."
             )
-        return ".".join(map(self.identifier, name))
+        return ".".join(map(self.identifier, parts))
 
 
 DIALECTS: Mapping[str, Dialect] = {
