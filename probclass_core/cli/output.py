@@ -20,7 +20,7 @@ from rich.table import Table
 from rich.text import Text
 
 from probclass_core.cli.messages import console_of, prints_json
-from probclass_core.display import MOST_ROWS, Report, TablePart, cell_text, report_of
+from probclass_core.display import MOST_ROWS, Report, TablePart, cell_text, report_of, shortened
 from probclass_core.display import Part as ReportPart
 from probclass_core.display import number_format as format_of
 from probclass_core.errors import hide_credentials
@@ -29,6 +29,9 @@ from probclass_core.store.records import is_id
 
 _MAX_NUMBERS = 64
 """Numbers of a matrix up to which a report shows all of them; JSON has them in any case."""
+
+_LONGEST_CELL = 300
+"""Characters of a cell of a table; JSON has all of them."""
 
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d")
 
@@ -198,7 +201,7 @@ def _cell(value: Any, number_format: str) -> str:
         return np.array2string(value, threshold=_MAX_NUMBERS, edgeitems=4, formatter=form)
     if isinstance(value, (Mapping, list, tuple)):
         return hide_credentials(json.dumps(value, ensure_ascii=False, default=str))
-    return hide_credentials(cell_text(value, number_format))
+    return shortened(hide_credentials(cell_text(value, number_format)), _LONGEST_CELL)
 
 
 def _json_value(value: Any) -> Any:

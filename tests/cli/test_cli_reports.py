@@ -112,6 +112,17 @@ def test_inspect_shows_the_means_and_covariances_of_the_textbook(
     assert shown[-1].startswith("… and ")
 
 
+def test_a_long_text_does_not_widen_a_table(probclass: Any) -> None:
+    rows = {"species": ["a", "b"] * 10, "note": ["long " * 1000, "short"] * 10}
+    probclass.table("notes.parquet", pa.table(rows))
+    probclass.spec("species", categorical=["note"])
+    probclass.ok("fit notes.parquet --spec spec.json --name notes")
+    shown = probclass.ok("inspect notes").out
+    assert "long long" in shown
+    assert max(map(len, shown.splitlines())) < 500
+    assert rows["note"][0] in probclass.ok("inspect notes --json").out
+
+
 def test_inspect_shows_one_block_and_limits_its_rows(probclass: Any, iris_model: pc.Model) -> None:
     shown = probclass.ok("inspect iris --block knn_density --rows 2").lines
     points = iris_model.parameters["knn_density"].num_rows

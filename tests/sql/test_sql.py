@@ -280,7 +280,7 @@ def test_text_in_a_column_of_another_type_is_an_error(engine: str, column: str) 
         ("duckbd", "rows", {}, "dialect 'duckbd' is unknown; use .* Did you mean 'duckdb'"),
         ("duckdb", "", {}, "source '' is not the name of a table"),
         ("duckdb", "a..b", {}, "source 'a..b' is not the name of a table"),
-        ("duckdb", "read_parquet('a.parquet')", {}, "not the name of a table; .* a query in parentheses"),
+        ("duckdb", "read_parquet('a.parquet')", {}, "not the name of a table; .* in parentheses"),
         ("duckdb", "rows", {"columns": "prediction"}, "has the name of a scored column"),
         ("duckdb", "rows", {"columns": ["p_ONE"]}, "'p_ONE' and 'p_one' are the same to duckdb"),
         ("duckdb", "rows", {"posterior": "rows"}, "posterior must be"),
