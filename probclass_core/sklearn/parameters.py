@@ -13,7 +13,7 @@ from probclass_core.estimation.statistics import bind_block
 from probclass_core.plugins.manager import registry
 from probclass_core.spec.model_spec import Block, Effort, ModelSpec
 from probclass_core.structure.columns import columns_of
-from probclass_core.structure.dates import parts_by_types
+from probclass_core.structure.parts import parts_by_types
 
 Blocks = str | ModelSpec | Mapping[str, str | Sequence[str]] | Sequence[Block | Mapping[str, Any]]
 """Forms of the parameter ``estimator``; see `ProbClassifier`."""

@@ -37,10 +37,8 @@ from probclass_core.spec.model_spec import (
     check_groups,
 )
 from probclass_core.structure.choice import SpecOf, as_before, chosen_spec, readable
-from probclass_core.structure.columns import Columns, columns_of, keys_at_a_glance
-from probclass_core.structure.dates import candidate_parts, parts_by_types
-from probclass_core.structure.names import Names
-from probclass_core.structure.numbers import numbers_at_a_glance
+from probclass_core.structure.columns import Columns, Names, columns_of, keys_at_a_glance
+from probclass_core.structure.parts import candidate_parts, numbers_at_a_glance, parts_by_types
 from probclass_core.structure.profile import Profile
 from probclass_core.training.rows import TrainingRows
 

@@ -12,11 +12,10 @@ import numpy as np
 from probclass_core.estimation.families.counted.options import LEAVE_ONE_OUT
 from probclass_core.estimation.kinds.sample import equal_rows_are_copies
 from probclass_core.spec.model_spec import Block
-from probclass_core.structure.columns import Column
+from probclass_core.structure.columns import Column, Names
 from probclass_core.structure.fine_pairs import WINDOW, fine_pairs
 from probclass_core.structure.groups import GroupSearch
-from probclass_core.structure.names import Names
-from probclass_core.structure.pairs import dependent_pairs
+from probclass_core.structure.levels import dependent_pairs
 from probclass_core.structure.profile import Profile
 
 _MOST_PAIRS, _MOST_PAIR_CLASSES = 60, 3000

@@ -1,13 +1,14 @@
 """The blocks of a spec: the fewest candidates that predict as well as all, or an earlier spec's.
 
 Blocks are weighed against each other on the sample, each row by blocks that did not see it
-(`model.weight_fit`, `model.fewest_blocks`); training fits their weights on all that it needs.
+(`model.weight_fit`, `model.fewest_blocks`); training fits their weights on all that it needs. What
+was decided is said in sentences, the notes of the spec.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -15,19 +16,15 @@ import pyarrow as pa
 
 from probclass_core.errors import DataError, SpecError
 from probclass_core.estimation.kinds.class_counts import MAX_CLASSES
-from probclass_core.estimation.kinds.sample import COUNT, HASH
+from probclass_core.estimation.kinds.sample import COUNT, HASH, SAMPLE_ROWS, equal_rows_are_copies
 from probclass_core.estimation.statistics import Statistics, bind, summarize_batches
 from probclass_core.model.fewest_blocks import fewest_blocks, weight_problem_of_sample
 from probclass_core.spec.model_spec import Block, ModelSpec
 from probclass_core.structure.candidates import Candidates
-from probclass_core.structure.columns import ENOUGH_ROWS, Columns, listed
-from probclass_core.structure.dates import possible_parts
-from probclass_core.structure.names import Names
-from probclass_core.structure.network import network
-from probclass_core.structure.notes import COMPARED_ROWS, notes_on_blocks, notes_on_table
-from probclass_core.structure.numbers import possible_numbers
+from probclass_core.structure.columns import ENOUGH_ROWS, Columns, Names, listed
+from probclass_core.structure.density import network, unlabeled_blocks
+from probclass_core.structure.parts import possible_parts
 from probclass_core.structure.profile import Profile
-from probclass_core.structure.unlabeled import unlabeled_blocks
 
 log = logging.getLogger(__name__)
 
@@ -36,6 +33,12 @@ SpecOf = Callable[..., ModelSpec]
 
 _AS_GOOD = 1.01
 """Largest ratio of the log losses of an earlier spec and a new one at which the former is kept."""
+
+_COMPARED_ROWS = 16_384
+"""Rows of the sample on which an earlier spec is compared with a new one: half of the time."""
+
+_GIVEAWAY = 0.02
+"""Share of the class prior's log loss below which a column alone is suspicious."""
 
 
 def chosen_spec(profile: Profile, spec_of: SpecOf, like: ModelSpec | None) -> ModelSpec:
@@ -50,11 +53,11 @@ def chosen_spec(profile: Profile, spec_of: SpecOf, like: ModelSpec | None) -> Mo
     if like is None:
         found, _ = _best(profile, spec_of)
         return replace(found, notes=(*found.notes, *lost))
-    compared = replace(profile, sample=profile.sample.slice(0, COMPARED_ROWS))
+    compared = replace(profile, sample=profile.sample.slice(0, _COMPARED_ROWS))
     found, log_loss = _best(compared, spec_of)
     is_as_good, note = _compare(compared, like, log_loss)
     if is_as_good:
-        return as_before(spec_of, like, notes_on_table(profile), note)
+        return as_before(spec_of, like, _notes_on_table(profile), note)
     return replace(found, notes=(*found.notes, note))
 
 
@@ -71,7 +74,7 @@ def as_before(
 def readable(like: ModelSpec | None, columns: Columns) -> tuple[ModelSpec | None, list[str]]:
     """An earlier spec; None, with a note, if it reads what is not among the columns to model."""
     used = {column.name for column in columns.used}
-    used |= possible_parts(columns) | possible_numbers(columns)
+    used |= possible_parts(columns)
     lost = [] if like is None else [name for name in like.features if name not in used]
     if lost:
         return None, [f"The blocks are not those of like, which reads {listed(lost)}."]
@@ -88,8 +91,8 @@ def _best(profile: Profile, spec_of: SpecOf) -> tuple[ModelSpec, float]:
     costly = candidates["neighbors"] if profile.effort != "best" else []
     kept, log_loss = fewest_blocks(statistics, [str(block.name) for block in costly])
     chosen = [block for block in statistics.spec.blocks if block.name in kept]
-    notes = notes_on_table(profile)
-    notes += notes_on_blocks(profile, candidates, statistics.spec.blocks, chosen)
+    notes = _notes_on_table(profile)
+    notes += _notes_on_blocks(profile, candidates, statistics.spec.blocks, chosen)
     notes += failures
     if not chosen:
         chosen = candidates["columns"][:1]
@@ -160,3 +163,88 @@ def _summarize(profile: Profile, blocks: Sequence[Block]) -> Statistics:
     place = classes.schema.get_field_index("rows")
     classes = classes.set_column(place, "rows", pa.array(counts))
     return replace(statistics, tables={**statistics.tables, "classes": classes})
+
+
+def _notes_on_table(profile: Profile) -> list[str]:
+    """What became of the columns, and which of them each give the class nearly without error."""
+    columns, label = profile.columns.counted, profile.statistics.spec.label
+    most = _GIVEAWAY * profile.levels([]).log_loss()
+    losses = zip(columns, profile.losses(columns), strict=True)
+    names = [column.name for column, loss in losses if loss < most]
+    notes = profile.columns.decisions
+    if names and profile.statistics.rows >= ENOUGH_ROWS:
+        gives, them = ("each give", "them") if len(names) > 1 else ("alone gives", "it")
+        notes.append(
+            f"{listed(names)} {gives} {label!r} nearly without error: exclude {them} if "
+            f"{label!r} is made from {them}, or is known before {them}."
+        )
+    return notes
+
+
+def _notes_on_blocks(
+    profile: Profile,
+    candidates: Mapping[str, Sequence[Block]],
+    weighed: Sequence[Block],
+    chosen: Sequence[Block],
+) -> Iterator[str]:
+    """How blocks were chosen, and which.
+
+    Args:
+        profile: what is known of the table.
+        candidates: all blocks, by what they are of.
+        weighed: those that rows sufficed for.
+        chosen: those of the spec.
+    """
+    statistics, sample = profile.statistics, profile.sample
+    if alike := statistics.spec.group_columns:
+        yield (
+            f"Rows with the same {listed(alike)} are alike: blocks were chosen, and are "
+            "weighed, by what they say of rows of other groups than they were trained on."
+        )
+    if sample.num_rows in (SAMPLE_ROWS, _COMPARED_ROWS):
+        yield (
+            f"The blocks were chosen on a sample of {sample.num_rows:,} of the "
+            f"{statistics.rows:,} rows."
+        )
+    total = int(sample[COUNT].to_numpy().sum())
+    if statistics.spec.weight is None and equal_rows_are_copies(sample):
+        yield (
+            f"{total - sample.num_rows:,} of {total:,} rows are exact copies of others: blocks "
+            "were chosen, and are weighed, by what they say of a row without its copies."
+        )
+    kept = {
+        kind: [block for block in blocks if block in chosen] for kind, blocks in candidates.items()
+    }
+    if pairs := candidates["pairs"]:
+        yield (
+            f"Pairs of columns that are blocks of their own: {len(kept['pairs'])} of the "
+            f"{len(pairs)} that depend on each other most within the classes."
+        )
+    if profile.has_times_without_groups and profile.effort != "fast":
+        yield (
+            "Pairs of numbers in finer bins were not tried: rows near in time are alike, and "
+            "no groups tell which are; name them, as in groups='day'."
+        )
+    if fine := candidates["fine pairs"]:
+        yield (
+            f"Pairs of numbers in finer bins than each has alone: {len(kept['fine pairs'])} blocks "
+            f"of the {len(fine)} that gain most."
+        )
+    if acting := [str(block.name) for block in kept["groups"]]:
+        yield f"Three columns and more act together in the blocks {listed(acting)}."
+    elif candidates["groups"]:
+        yield "No three columns act together so that a block of them helps the others."
+    for block in (*candidates["normals"], *candidates["neighbors"]):
+        if block in chosen:
+            yield f"The block {block.name!r} models {len(block.columns)} numbers jointly."
+        elif block in weighed:
+            yield f"The block {block.name!r} is left out: it does not help the others enough."
+    read = {column for block in chosen for column in block.inputs}
+    used = [column for column in profile.columns.used if column.name in read]
+    if integers := [column.name for column in used if column.is_category_of_numbers]:
+        yield f"Integers taken as categories: {listed(integers)}."
+    if nulls := [column.name for column in used if column.null_level]:
+        yield f"A null is a level of its own in {listed(nulls)}."
+    unused = [column.name for column in profile.columns.used if column.name not in read]
+    if unused:
+        yield f"Columns left out because they do not help the others: {listed(unused)}."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -26,9 +27,8 @@ from probclass_core.estimation.contract import Estimator
 from probclass_core.estimation.families.counted.options import LEAVE_ONE_OUT
 from probclass_core.estimation.kinds.grids import tidy_cells
 from probclass_core.estimation.statistics import Statistics, bind
-from probclass_core.spec.model_spec import Block, category_text
+from probclass_core.spec.model_spec import TABLE_NAMES, Block, category_text
 from probclass_core.structure.levels import left_out_log_loss
-from probclass_core.structure.names import Names
 
 Kind = Literal["number", "category", "terms"]
 
@@ -66,6 +66,20 @@ _LARGEST = 1e100
 _MOST_CELLS = 65_536
 """Classes times categories up to which the estimates of classes back off to that of all classes
 together: parameters are not sparse then."""
+
+_DATES_AS_TEXT = (
+    "they are dates as text (convert them to dates or timestamps, so that their hour, weekday and "
+    "month can be modeled)"
+)
+
+_NO_VALUES = "they have no values"
+
+_TOO_LARGE = "they are integers beyond 2⁵³ that float64 cannot tell apart (subtract a constant)"
+
+_KEY = "they differ in nearly every row, as a key or prose does (split prose into lists of words)"
+
+_SIMPLE_NAME = re.compile(r"[^\W_][\w \-+.,()%=]{0,63}")
+"""Names of columns that can name blocks, and thereby files, on every system."""
 
 
 @dataclass(frozen=True)
@@ -276,15 +290,6 @@ def _are_iso_dates(values: pa.Array) -> bool:
                 some.cast(pa.timestamp(unit, zone))
             return True
     return False
-
-
-_DATES_AS_TEXT = (
-    "they are dates as text (convert them to dates or timestamps, so that their hour, weekday and "
-    "month can be modeled)"
-)
-_NO_VALUES = "they have no values"
-_TOO_LARGE = "they are integers beyond 2⁵³ that float64 cannot tell apart (subtract a constant)"
-_KEY = "they differ in nearly every row, as a key or prose does (split prose into lists of words)"
 
 
 def columns_by_values(columns: Columns, statistics: Statistics, sample: pa.Table) -> Columns:
@@ -514,3 +519,20 @@ def listed(names: Sequence[str], most: int = 8) -> str:
     """Names in a sentence: the first few, and how many there are besides."""
     shown = ", ".join(repr(category_text(name)) for name in names[:most])
     return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
+
+
+class Names:
+    """The names that blocks have so far."""
+
+    def __init__(self) -> None:
+        self._taken = {name.casefold() for name in TABLE_NAMES}
+
+    def of(self, wanted: str) -> str:
+        """The name, or a similar one if it is taken or cannot name a file."""
+        base = wanted if _SIMPLE_NAME.fullmatch(wanted) else "block"
+        name, number = base.rstrip("."), 1
+        while name.casefold() in self._taken:
+            number += 1
+            name = f"{base} {number}"
+        self._taken.add(name.casefold())
+        return name

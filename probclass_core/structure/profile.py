@@ -21,10 +21,9 @@ from probclass_core.structure.columns import (
     level_codes,
     without_copies,
 )
-from probclass_core.structure.dates import parts_by_values
 from probclass_core.structure.fine_pairs import equal_cuts
 from probclass_core.structure.levels import Levels
-from probclass_core.structure.numbers import numbers_by_values
+from probclass_core.structure.parts import numbers_by_values, parts_by_values
 
 
 @dataclass(frozen=True)

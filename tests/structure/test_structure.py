@@ -21,8 +21,7 @@ import probclass_core as pc
 from probclass_core.errors import SpecError
 from probclass_core.spec.model_spec import Effort
 from probclass_core.structure.groups import GroupSearch
-from probclass_core.structure.levels import Levels
-from probclass_core.structure.pairs import dependent_pairs
+from probclass_core.structure.levels import Levels, dependent_pairs
 
 TABLES = Path(__file__).parents[2] / "benchmarks" / "data"
 DEVELOPMENT_TABLES = ("german", "titanic", "soybean")

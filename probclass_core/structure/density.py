@@ -1,8 +1,9 @@
-"""The network of the density: every column given the one other that it depends on most.
+"""The blocks of log p(x): with a label a network of the columns, without one also neighbors.
 
-Of all trees, the one whose pairs have the largest sum of I(x; y | class) is nearest to the
-distribution of the rows (Chow and Liu, "Approximating discrete probability distributions with
-dependence trees", 1968; within classes Friedman et al., "Bayesian network classifiers", 1997).
+In a network every column is given the one other that it depends on most. Of all trees, the one
+whose pairs have the largest sum of I(x; y | class) is nearest to the distribution of the rows (Chow
+and Liu, "Approximating discrete probability distributions with dependence trees", 1968; within
+classes Friedman et al., "Bayesian network classifiers", 1997).
 """
 
 from __future__ import annotations
@@ -12,13 +13,24 @@ from collections.abc import Sequence
 import numpy as np
 
 from probclass_core.spec.model_spec import Block
-from probclass_core.structure.columns import Column
-from probclass_core.structure.names import Names
-from probclass_core.structure.pairs import Pair, dependent_pairs
+from probclass_core.structure.candidates import MOST_POINTS
+from probclass_core.structure.columns import Column, Names
+from probclass_core.structure.levels import Pair, dependent_pairs
 from probclass_core.structure.profile import Profile
 
 _BINS = 8
 """Bins of a number, where they say how columns depend on each other."""
+
+_NEIGHBORS = 6
+"""Neighbors of the density. Of fewer, rows like one another are less unusual than they are where
+some training rows are faults; of more, faults stand out less from clean rows."""
+
+_LEAST_BALL, _LEAST_BALL_OF_MIXED = 0.5, 0.75
+"""Smallest balls of the density: what is not dense is unusual, and next to other columns how dense
+the densest rows are says too much."""
+
+_MOST_COORDINATES = 1 << 22
+"""Points times columns of the density: 32 MB."""
 
 
 def network(profile: Profile, used: Sequence[Column], names: Names, how: str = "") -> list[Block]:
@@ -63,3 +75,30 @@ def _tree(pairs: Sequence[Pair], columns: int) -> list[int | None]:
             for place in order[1:].tolist():
                 parents[place] = int(before[place])
     return parents
+
+
+def unlabeled_blocks(profile: Profile) -> tuple[list[Block], list[str]]:
+    """The blocks, and notes on them. Without neighbors they are a network of all columns."""
+    used, names = profile.columns.used, Names()
+    numbers = [column.name for column in used if column.has_squares]
+    if profile.closed_forms_only or not numbers:
+        return network(profile, used, names), []
+    points = max(1, min(MOST_POINTS, _MOST_COORDINATES // len(numbers)))
+    neighbors = Block(
+        "knn_density",
+        numbers,
+        names.of("knn_density"),
+        k=_NEIGHBORS,
+        scale="robust",
+        least_ball=_LEAST_BALL if len(numbers) == len(used) else _LEAST_BALL_OF_MIXED,
+        missing="mean",
+        points=points,
+    )
+    notes = []
+    if profile.statistics.rows > points:
+        notes.append(
+            f"The density of the {len(numbers)} numbers is that of {points:,} of the "
+            f"{profile.statistics.rows:,} rows, a sample."
+        )
+    rest = [column for column in used if column.name not in numbers]
+    return [neighbors, *(column.block(names.of(column.name)) for column in rest)], notes
