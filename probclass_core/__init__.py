@@ -72,7 +72,7 @@ __version__ = VERSION
 
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 
-attach(ModelMethods, "plot", "plots.methods:ModelPlots", property)
+attach(ModelMethods, "plot", "plots:ModelPlots", property)
 attach(ModelMethods, "predict_table", "scoring.batch:predict_table")
 attach(ModelMethods, "report", "report.page:report")
 attach(ModelMethods, "save", "store.model_folder:save")

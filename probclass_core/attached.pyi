@@ -1,6 +1,6 @@
 """What `attached` has when the code runs, for type checkers and editors."""
 
-from probclass_core.plots.methods import ModelPlots
+from probclass_core.plots import ModelPlots
 from probclass_core.plots.results import importance as _importance
 from probclass_core.plots.results import reliability as _reliability
 from probclass_core.plots.results import waterfall as _waterfall

@@ -1,4 +1,4 @@
-"""Reports of results as text, for ``print``, as HTML, for notebooks, and in short, for ``repr``.
+"""Reports of results: as text, for ``print``, as HTML, for notebooks, in short, and as JSON.
 
 A report is a list of parts, so that all forms have the same content. Values come from data and
 may be anything: control characters are escaped in all forms, and HTML contains neither scripts nor
@@ -16,6 +16,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+
+import pyarrow as pa
 
 MOST_ROWS = 20
 """Number of rows of a table that a report shows."""
@@ -304,3 +306,19 @@ def _printable(text: str) -> str:
 def _escaped(text: str) -> str:
     """Text without an effect on what is around it."""
     return f"<bdi>{html.escape(_printable(text))}</bdi>"
+
+
+def json_values(value: Any) -> Any:
+    """A result as plain JSON values.
+
+    Tables become lists of rows; an infinite or undefined number, which JSON lacks, becomes null.
+    """
+    if isinstance(value, pa.Table):
+        value = value.to_pylist()
+    if isinstance(value, Mapping):
+        return {str(key): json_values(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [json_values(item) for item in value]
+    if isinstance(value, float):
+        return float(value) if math.isfinite(value) else None
+    return value

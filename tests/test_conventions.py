@@ -182,7 +182,7 @@ def test_the_provider_uses_public_names_only() -> None:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.ImportFrom)
         and str(node.module).startswith("probclass_core")
-        and node.module != "probclass_core.report.formatting"
+        and node.module != "probclass_core.report.html"
         for alias in node.names
     }
     assert {name: path for name, path in used.items() if name not in allowed} == {}

@@ -16,12 +16,11 @@ import numpy as np
 import pyarrow as pa
 
 from probclass_core.analysis.explanation import MAX_ROWS, weights_of_evidence
-from probclass_core.analysis.json_values import json_values
 from probclass_core.arguments import checks_arguments
 from probclass_core.arrow.arrays import FloatArray, in_slices
 from probclass_core.arrow.rows import Rows
 from probclass_core.attached import ImportanceMethods
-from probclass_core.display import Part, Report, TablePart, counted
+from probclass_core.display import Part, Report, TablePart, counted, json_values
 from probclass_core.errors import DataError, SpecError
 from probclass_core.io.filters import Where
 from probclass_core.io.selection import Selection

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from probclass_core.analysis.batches import sum_over_batches
+from probclass_core.analysis.batches import RowMoments, sum_over_batches
 from probclass_core.analysis.evaluation import (
     METRICS,
     Evaluation,
@@ -26,10 +26,8 @@ from probclass_core.analysis.evaluation import (
     Evaluator,
     RowScores,
 )
-from probclass_core.analysis.json_values import json_values
-from probclass_core.analysis.row_moments import RowMoments
 from probclass_core.arrow.arrays import FloatArray
-from probclass_core.display import Part, Report, TablePart
+from probclass_core.display import Part, Report, TablePart, json_values
 from probclass_core.errors import naming
 from probclass_core.execution.engine import Engine
 from probclass_core.execution.progress import RowCounter

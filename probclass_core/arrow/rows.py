@@ -4,11 +4,14 @@ Bins of numbers are looked up in a guide table (Chen and Asau, "On generating ra
 an empirical distribution", 1974): equal cells on the line, each with the number of cuts before it.
 A number's place on the line never falls while numbers rise, rounding included, so its bin begins
 with the cuts before its cell, and the few cuts in the cell are compared with the number itself.
+
+Hashes of rows are the same whatever the types that encode the values.
 """
 
 from __future__ import annotations
 
 import functools
+import hashlib
 import math
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
@@ -16,12 +19,47 @@ from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from probclass_core.arrow import arrays
-from probclass_core.arrow.arrays import Extremes, FloatArray, IntArray
+from probclass_core.arrow.arrays import (
+    MISSING,
+    Extremes,
+    FloatArray,
+    IntArray,
+    is_numeric_type,
+    rounded_integers,
+)
+from probclass_core.arrow.types import is_category_type
 
 Made = TypeVar("Made")
+
+_CELLS = 4096
+"""Cells of a guide table, so that it stays in the processor's cache."""
+
+_OUTLYING = (0, 1, 2, 4, 8)
+"""Numbers of cuts at both ends that the cells may leave out, because they may be far away."""
+
+_MOST_IN_A_CELL = 16
+"""Up to this many cuts in one cell, the table is faster than a binary search."""
+
+_FEW_IN_A_CELL = 2
+"""With so few cuts in a cell, a table is good enough."""
+
+_LEAST_VALUES = 1024
+"""Below this number of values, a binary search takes no longer than making a table."""
+
+_BLOCK = 16_384
+"""Values that are looked up at once, so that they stay in the processor's cache."""
+
+HashArray = NDArray[np.uint64]
+
+_NULL = np.uint64(0x9E3779B97F4A7C15)
+
+_MULTIPLIERS = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+
+_SHIFTS = np.uint64(30), np.uint64(27), np.uint64(31)
 
 
 class Rows:
@@ -208,25 +246,6 @@ class Rows:
         return Rows(self.batch.slice(start, stop - start))
 
 
-_CELLS = 4096
-"""Cells of a guide table, so that it stays in the processor's cache."""
-
-_OUTLYING = (0, 1, 2, 4, 8)
-"""Numbers of cuts at both ends that the cells may leave out, because they may be far away."""
-
-_MOST_IN_A_CELL = 16
-"""Up to this many cuts in one cell, the table is faster than a binary search."""
-
-_FEW_IN_A_CELL = 2
-"""With so few cuts in a cell, a table is good enough."""
-
-_LEAST_VALUES = 1024
-"""Below this number of values, a binary search takes no longer than making a table."""
-
-_BLOCK = 16_384
-"""Values that are looked up at once, so that they stay in the processor's cache."""
-
-
 def bins_of(values: FloatArray, cuts: Sequence[float]) -> IntArray:
     """Number of cuts that are not above a value: its bin, from 0; any number for NaN: ``(n,)``.
 
@@ -296,3 +315,64 @@ def _cells(values: FloatArray, low: float, scale: float) -> IntArray:
     np.fmax(places, 0.0, out=places)
     np.fmin(places, _CELLS - 1, out=places)
     return places.astype(np.int32)
+
+
+def row_hashes(rows: Rows, names: Sequence[str] | None = None, seed: int = 0) -> HashArray:
+    """A hash of the values of each row, ``(n,)``: the same whatever the types that encode them.
+
+    Args:
+        rows: ``n`` rows.
+        names: the columns whose values count; None for all.
+        seed: number that the hashes depend on, at least 0 and below 2**64.
+    """
+    hashes = np.full(len(rows), seed, dtype=np.uint64)
+    for name in rows.batch.schema.names if names is None else names:
+        hashes = _mix(hashes * _NULL + _hash_values(rows, name))
+    return hashes
+
+
+def _mix(values: HashArray) -> HashArray:
+    """The finalizer of SplitMix64 (Steele, Lea and Flood, 2014), a bijection of 64 bits."""
+    for shift, multiplier in zip(_SHIFTS, _MULTIPLIERS, strict=False):
+        values = (values ^ (values >> shift)) * multiplier
+    mixed: HashArray = values ^ (values >> _SHIFTS[-1])
+    return mixed
+
+
+def _hash_values(rows: Rows, name: str) -> HashArray:
+    """Hashes of one column: numbers by value, text by its bytes, lists and maps as sets."""
+    column = rows.column(name)
+    kind = column.type
+    if is_numeric_type(kind):
+        numbers = rows.numbers(name)
+        bits: HashArray = _mix((numbers + 0.0).view(np.uint64))  # −0.0 becomes 0.0
+        rounded, integers = rounded_integers(column, numbers)
+        bits[rounded] = _mix(integers.view(np.uint64))
+        return np.where(np.isnan(numbers), _NULL, bits)
+    if is_category_type(kind):
+        codes, values = rows.categories(name)
+        digests = [hashlib.blake2b(value.encode(), digest_size=8).digest() for value in values]
+        table = np.frombuffer(b"".join(digests), dtype="<u8").astype(np.uint64)
+        known = codes != MISSING
+        hashes = np.full(len(codes), _NULL)
+        hashes[known] = table[codes[known]]
+        return hashes
+    if pa.types.is_map(kind):
+        entries = _hash_array(column.keys, name) * _NULL + _hash_array(column.items, name)
+        return _hash_sets(column, _mix(entries))
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return _hash_sets(column, _mix(_hash_array(column.values, name)))
+    texts = pa.array([None if value is None else repr(value) for value in column.to_pylist()])
+    return _hash_array(texts.cast(pa.string()), name)
+
+
+def _hash_array(values: pa.Array, name: str) -> HashArray:
+    return _hash_values(Rows(pa.record_batch([values], [name])), name)
+
+
+def _hash_sets(column: pa.Array, entries: HashArray) -> HashArray:
+    """Hashes of lists or maps from those of all their entries, whose order does not matter."""
+    cumulative = np.append(np.uint64(0), np.cumsum(entries, dtype=np.uint64))
+    offsets = column.offsets.to_numpy()
+    sums = _mix(cumulative[offsets[1:]] - cumulative[offsets[:-1]])
+    return np.where(pc.is_null(column).to_numpy(zero_copy_only=False), _NULL, sums)

@@ -3,7 +3,6 @@
 What a model is and says of rows:
 
 model              Model: start reading here
-prior              the class prior
 block_weights      weights of blocks: a pool of densities
 posterior          posteriors from joint log-likelihoods: the only normalization
 calibration        posteriors corrected on held-out rows

@@ -19,6 +19,7 @@ SQL are attached to `ModelMethods` by the public face.
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -34,7 +35,7 @@ from probclass_core.arrow.rows import Rows
 from probclass_core.arrow.types import type_names
 from probclass_core.attached import ModelMethods
 from probclass_core.display import Part, Report
-from probclass_core.errors import NotSupportedError, SpecError, expect
+from probclass_core.errors import NotSupportedError, SpecError, expect, one_of
 from probclass_core.estimation.contract import BinnedLikelihood, Likelihood
 from probclass_core.estimation.statistics import bind
 from probclass_core.model.bin_densities import BinDensity, bin_densities
@@ -55,16 +56,18 @@ from probclass_core.model.decision import (
 from probclass_core.model.density_quantiles import log_density_quantile, rarity
 from probclass_core.model.description import describe
 from probclass_core.model.posterior import Posterior, log_density, log_of, normalize
-from probclass_core.model.prior import prior_table
 from probclass_core.plugins.manager import find_estimator, origins
 from probclass_core.release import VERSION
-from probclass_core.spec.model_spec import ModelSpec, Prior, category_text
+from probclass_core.spec.model_spec import ModelSpec, Prior, category_text, probabilities
 
 OPTIONAL_TABLES = ("block_weights", "bin_densities", "calibration", "density_quantiles")
 """Tables that a model may have besides its prior and its parameters."""
 
 SPEC_NOTES = "spec_notes"
 """Key of the notes of the spec in the provenance of a bundle."""
+
+_ROUNDED = 1e-3
+"""Largest difference of the sum of given shares from 1: a report may have rounded them."""
 
 NO_DENSITY = (
     "log p(x) is not known: no blocks of the pool have each column once, so no product of them is "
@@ -152,6 +155,52 @@ class Model(Report, ModelMethods):
     def log_prior(self) -> FloatArray:
         """log P(c), ``(k,)``; −inf for a prior of 0."""
         return log_of(self.priors["prior"].to_numpy())
+
+    @cached_property
+    def source_prior(self) -> FloatArray:
+        """The shares of the classes under which the posteriors are right, ``(k,)``.
+
+        For a calibrated model they are the mean posterior of the rows that it was calibrated on
+        (Alexandari, Kundaje and Shrikumar, "Maximum likelihood with bias-corrected calibration is
+        hard-to-beat at label shift adaptation", 2020); for others, or if it is not recorded, the
+        prior.
+        """
+        mean = (self.training.get("calibration") or {}).get("mean_posterior")
+        if self.calibration is None or not mean or set(mean) != set(self.class_names):
+            return np.asarray(self.priors["prior"])
+        shares = np.array([mean[name] for name in self.class_names], np.float64)
+        return np.asarray(shares / shares.sum())
+
+    def shares(self, prior: Mapping[str, float]) -> FloatArray:
+        """Given shares of the classes in class order, ``(k,)``.
+
+        Raises:
+            SpecError: if they are not a distribution over the classes.
+        """
+        shares = probabilities(prior, "the prior", "class")
+        total = math.fsum(shares.values())
+        if abs(total - 1.0) > _ROUNDED:
+            raise SpecError(f"the shares of a prior must sum to 1, got {dict(prior)!r}.")
+        scaled = {name: share / total for name, share in shares.items()}
+        return np.asarray(
+            prior_table(self.classes, self.priors["count"].to_numpy(), scaled)["prior"]
+        )
+
+    def log_ratio(self, prior: Mapping[str, float]) -> FloatArray:
+        """What `decide` adds to log posteriors for other shares of the classes, ``(k,)``.
+
+        Under a label shift p(x | c) stays and only the shares of the classes change. The posterior
+        under shares π' then follows from that under π (Saerens, Latinne and Decaestecker,
+        "Adjusting the outputs of a classifier to new a priori probabilities: a simple procedure",
+        Neural Computation 14, 2002, eq. 2.4)::
+
+            P'(c | x) = π'_c / π_c P(c | x) / Σ_d π'_d / π_d P(d | x)
+
+        Raises:
+            SpecError: if they are not a distribution over the classes.
+        """
+        source = self.source_prior
+        return log_of(self.shares(prior)) - np.log(np.where(source > 0.0, source, 1.0))
 
     @cached_property
     def likelihoods(self) -> dict[str, Likelihood]:
@@ -558,3 +607,27 @@ def _product(logs: Iterator[FloatArray]) -> FloatArray:
         # it keeps that array's memory order.
         total = np.add(total, log, out=total if number else None)
     return total
+
+
+def prior_table(classes: pa.Array, counts: FloatArray, prior: Prior) -> pa.Table:
+    """The prior of each class: a table with class, count (Σ w) and prior.
+
+    Raises:
+        SpecError: if a given prior is not a distribution over the classes.
+    """
+    if prior == "empirical":
+        values = counts / counts.sum()
+    elif prior == "uniform":
+        values = np.full(len(classes), 1.0 / len(classes))
+    else:
+        assert isinstance(prior, Mapping)
+        names = [category_text(value) for value in classes.to_pylist()]
+        unknown = [name for name in prior if name not in names]
+        missing = [name for name in names if name not in prior]
+        if unknown or missing:
+            problem = (
+                f"names class {unknown[0]!r}" if unknown else f"leaves out class {missing[0]!r}"
+            )
+            raise SpecError(f"the prior {problem}; training saw {one_of(names)}.")
+        values = np.array([prior[name] for name in names], dtype=np.float64)
+    return pa.table({"class": classes, "count": counts, "prior": values})

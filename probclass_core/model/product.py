@@ -7,8 +7,7 @@ import pyarrow as pa
 from probclass_core.errors import DataError
 from probclass_core.estimation.statistics import Statistics, bind
 from probclass_core.estimation.tidy import notes_of
-from probclass_core.model.model import Model
-from probclass_core.model.prior import prior_table
+from probclass_core.model.model import Model, prior_table
 
 
 def product(statistics: Statistics) -> Model:

@@ -22,10 +22,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from probclass_core.analysis.evaluation import Evaluation
-from probclass_core.analysis.json_values import json_values
 from probclass_core.arguments import checks_arguments
 from probclass_core.arrow.bundle import as_json
-from probclass_core.display import ShortRepr, counted
+from probclass_core.display import ShortRepr, counted, json_values
 from probclass_core.errors import (
     DataError,
     MissingLabelsError,

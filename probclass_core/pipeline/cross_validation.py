@@ -22,13 +22,11 @@ import pyarrow.compute as pc
 
 from probclass_core.analysis.comparison import check_same_label, named_models
 from probclass_core.analysis.evaluation import METRICS, Evaluation, EvaluationSums, Evaluator
-from probclass_core.analysis.json_values import json_values
 from probclass_core.arguments import ColumnName, checks_arguments
 from probclass_core.arrow.arrays import IntArray, in_slices
 from probclass_core.arrow.parts import select
-from probclass_core.arrow.row_hashes import row_hashes
-from probclass_core.arrow.rows import Rows
-from probclass_core.display import Part, Report, TablePart, counted
+from probclass_core.arrow.rows import Rows, row_hashes
+from probclass_core.display import Part, Report, TablePart, counted, json_values
 from probclass_core.errors import DataError, SpecError, naming
 from probclass_core.estimation.statistics import Statistics, merge, refine, summarize_batches
 from probclass_core.estimation.statistics import accumulator as statistics_accumulator

@@ -16,7 +16,7 @@ from probclass_core.analysis.comparison import (
     named_models,
 )
 from probclass_core.analysis.distributions.health import Health
-from probclass_core.analysis.distributions.sums import HealthMeter, HealthSums
+from probclass_core.analysis.distributions.meter import HealthMeter, HealthSums
 from probclass_core.analysis.evaluation import Evaluation, Evaluator
 from probclass_core.arguments import checks_arguments
 from probclass_core.errors import DataError

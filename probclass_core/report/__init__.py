@@ -4,9 +4,8 @@
 
 page        a report as a file: measured, drawn, written
 sections    what a report says, section by section
-html        pieces of a page as HTML, every value escaped
+html        pieces of a page as HTML, every value escaped, and values as text
 pictures    plots as SVG
-formatting  values as text
 
 The folder ``static`` has the stylesheet, ``report.css``.
 """

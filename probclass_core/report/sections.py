@@ -23,18 +23,22 @@ from probclass_core.display import TablePart, counted, report_of
 from probclass_core.model.block_weights import ranked_blocks
 from probclass_core.model.description import describe
 from probclass_core.model.model import SPEC_NOTES
-from probclass_core.report.formatting import as_text, finite, number, percent, words
 from probclass_core.report.html import (
     Html,
+    as_text,
     details,
     figure,
+    finite,
     group,
     joined,
+    number,
     pairs,
     paragraph,
     parts_html,
+    percent,
     report_html,
     tiles,
+    words,
 )
 from probclass_core.spec.model_spec import ModelSpec
 from probclass_core.store.display import described_rows

@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from probclass_core.analysis.distributions.label_shift import log_ratio
-from probclass_core.analysis.distributions.sums import HealthMeter, HealthSums
+from probclass_core.analysis.distributions.meter import HealthMeter, HealthSums
 from probclass_core.arguments import checks_arguments
 from probclass_core.arrow.arrays import (
     FloatArray,
@@ -118,7 +117,7 @@ class BatchScorer:
                 raise SpecError(f"column {name!r} is listed twice in columns; list it once.")
         self._model = model
         self.compiled_rule = model.compile_rule(options.decision)
-        self.log_ratio = None if prior is None else log_ratio(model, prior)
+        self.log_ratio = None if prior is None else model.log_ratio(prior)
         if options.rarity or options.rare is not None:
             self.quantiles: pa.Table | None = model.check_rarity()
         else:  # without a label it is what people ask of a row

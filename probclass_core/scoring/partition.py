@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from probclass_core.analysis.distributions.health import Health
-from probclass_core.analysis.distributions.sums import HealthMeter, HealthSums
+from probclass_core.analysis.distributions.meter import HealthMeter, HealthSums
 from probclass_core.analysis.distributions.watch import Verdict, Watch
 from probclass_core.errors import TableError
 from probclass_core.execution.engine import Engine

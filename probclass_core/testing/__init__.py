@@ -1,16 +1,15 @@
 """The conformance kit: the laws of estimators and of sinks, to be tried on any of them.
 
 tables      `SinkLaws`: subclass it, and pytest tries every law of a sink
-suite       `EstimatorLaws`: subclass it, and pytest tries every law of an estimator
-generators  columns, tables, parts and rows with extreme values, as Hypothesis strategies
+suite       `EstimatorLaws`: subclass it, and pytest tries every law of an estimator on tables
+            with extreme values, which Hypothesis generates
 laws        the laws, as plain functions that need neither pytest nor Hypothesis
 totals      sums of masses and integrals of densities, for the laws that they are 1
 law         the decorator that turns a check into a law, and comparisons of results
 trial       an estimator with columns and options, to try laws on
-retyped     the same values in other Arrow types and layouts
-sqlite      rows and queries on SQLite, for the law of SQL
+forms       the same rows in other Arrow types and layouts, in parts, and on SQLite
 
-`tables`, `suite` and `generators` need the extra ``testing``.
+`tables` and `suite` need the extra ``testing``.
 """
 
 import sys

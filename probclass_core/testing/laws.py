@@ -30,11 +30,10 @@ from probclass_core.model.model import Model
 from probclass_core.pipeline.training import summarize
 from probclass_core.sql.query import joint_sql
 from probclass_core.sql.source import SqlSource
+from probclass_core.testing.forms import InParts, nan_for_null, on_sqlite, retyped, run_on_sqlite
 from probclass_core.testing.law import Equations, Law, as_text, check, check_equal, check_plain, law
-from probclass_core.testing.retyped import nan_for_null, retyped
-from probclass_core.testing.sqlite import on_sqlite, run_on_sqlite
 from probclass_core.testing.totals import Total, densities, masses
-from probclass_core.testing.trial import LABEL, WEIGHT, InParts, Trial, labeled_rows, rows_of_class
+from probclass_core.testing.trial import LABEL, WEIGHT, Trial, labeled_rows, rows_of_class
 
 _DOUBLINGS = 6
 """How often statistics are merged with themselves before their size is measured."""

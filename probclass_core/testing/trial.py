@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -15,8 +15,6 @@ from probclass_core.arrow.rows import Rows
 from probclass_core.errors import DataError, SpecError
 from probclass_core.estimation.contract import Estimator, Likelihood
 from probclass_core.estimation.statistics import Statistics, bind
-from probclass_core.io.memory import MemoryTable
-from probclass_core.io.table import Plan, Unit
 from probclass_core.model.model import Model
 from probclass_core.pipeline.training import fit, summarize
 from probclass_core.plugins.manager import trying
@@ -150,32 +148,6 @@ class Trial:
         table = table.select(list(self.inputs)).combine_chunks()
         batches = table.to_batches()
         return Rows(batches[0] if batches else pa.RecordBatch.from_pylist([], table.schema))
-
-
-class InParts(MemoryTable):
-    """A table in memory with one unit per part.
-
-    Args:
-        parts: tables of one schema.
-    """
-
-    def __init__(self, parts: Sequence[pa.Table]) -> None:
-        super().__init__(pa.concat_tables(parts))
-        self._parts = parts
-
-    def plan(self, columns: Sequence[str] | None = None, **rows: Any) -> Plan:
-        plan = super().plan(columns, **rows)
-        names = plan.schema.names
-        return replace(plan, units=[_Unit(part.select(names)) for part in self._parts])
-
-
-@dataclass(frozen=True)
-class _Unit(Unit):
-    table: pa.Table
-    digest: None = None
-
-    def read(self) -> Iterator[pa.RecordBatch]:
-        yield from self.table.to_batches()
 
 
 def labeled_rows(trial: Trial, table: pa.Table) -> tuple[Rows, pa.DictionaryArray]:

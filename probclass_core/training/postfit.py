@@ -16,9 +16,9 @@ import numpy as np
 import pyarrow as pa
 
 from probclass_core.analysis.evaluation import true_classes
-from probclass_core.analysis.json_values import json_values
 from probclass_core.arguments import checks_arguments
 from probclass_core.arrow.arrays import MISSING, FloatArray, weight_vector
+from probclass_core.display import json_values
 from probclass_core.errors import DataError
 from probclass_core.execution.progress import ProgressOption, RowCounter, draws_progress
 from probclass_core.execution.threads import ordered_map

@@ -13,9 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import probclass_core as pc
-from probclass_core.analysis.distributions.columns import expected_columns
 from probclass_core.analysis.distributions.health import Health
-from probclass_core.analysis.distributions.sums import HealthMeter
+from probclass_core.analysis.distributions.meter import HealthMeter, expected_columns
 from probclass_core.arrow.rows import Rows
 from probclass_core.errors import DataError
 from probclass_core.scoring.batch import BatchScorer

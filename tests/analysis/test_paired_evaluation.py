@@ -14,8 +14,8 @@ from lakes import write_rows
 from scipy import stats
 
 import probclass_core as pc
+from probclass_core.analysis.batches import RowMoments
 from probclass_core.analysis.paired import PairedEvaluation
-from probclass_core.analysis.row_moments import RowMoments
 from probclass_core.operation.promotion import evaluate_paired
 
 CLASSES = ("a", "b", "c")

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from probclass_core.arrow.arrays import FloatArray, sorted_classes
 from probclass_core.arrow.rows import Rows
 from probclass_core.estimation.contract import Estimator, Likelihood
-from probclass_core.estimation.families.counts.estimators import Poisson
+from probclass_core.estimation.families.counts import Poisson
 from probclass_core.estimation.families.gaussian.diagonal import GaussianDiagonal
 from probclass_core.estimation.families.gaussian.full import GaussianFull
 from probclass_core.estimation.formulas import Formula

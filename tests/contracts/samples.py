@@ -11,15 +11,15 @@ from hypothesis import strategies as st
 
 import probclass_core as pc
 from probclass_core.errors import DataError
-from probclass_core.testing import generators
+from probclass_core.testing import suite
 from probclass_core.testing.trial import LABEL
 
 NUMBERS, CATEGORIES, COUNTS, TERMS = ("x", "y"), ("u", "v"), ("i", "j"), ("words",)
 COLUMNS = {
-    **dict.fromkeys(NUMBERS, generators.numbers()),
-    **dict.fromkeys(CATEGORIES, generators.categories()),
-    **dict.fromkeys(COUNTS, generators.counts(largest=2**53)),
-    **dict.fromkeys(TERMS, generators.words()),
+    **dict.fromkeys(NUMBERS, suite.numbers()),
+    **dict.fromkeys(CATEGORIES, suite.categories()),
+    **dict.fromkeys(COUNTS, suite.counts(largest=2**53)),
+    **dict.fromkeys(TERMS, suite.words()),
 }
 BLOCKS = {
     "gaussian_diagonal": pc.Block("gaussian_diagonal", NUMBERS),
@@ -119,12 +119,12 @@ def spec_of(estimator: str, *, weight: str | None = None, **options: Any) -> pc.
 
 def training_tables() -> st.SearchStrategy[pa.Table]:
     """Tables of two or three classes that begin with two complete rows of each."""
-    return generators.tables(COLUMNS)
+    return suite.tables(COLUMNS)
 
 
 def queries() -> st.SearchStrategy[pa.Table]:
     """Rows to score, with extreme numbers and values that training never contains."""
-    return generators.far_rows(COLUMNS)
+    return suite.far_rows(COLUMNS)
 
 
 def drawn_model(estimator: str, data: st.DataObject) -> tuple[pc.Model, pa.Table]:

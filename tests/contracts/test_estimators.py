@@ -13,8 +13,7 @@ from samples import OPTIONS
 import probclass_core as pc
 from probclass_core.authoring import notes_of
 from probclass_core.plugins.manager import find_estimator
-from probclass_core.testing.generators import categories, counts, numbers, words
-from probclass_core.testing.suite import EstimatorLaws
+from probclass_core.testing.suite import EstimatorLaws, categories, counts, numbers, words
 
 X, Y, U, V = {"x": numbers()}, {"y": numbers()}, {"u": categories()}, {"v": categories()}
 NUMBERS, CATEGORIES = X | Y, U | V

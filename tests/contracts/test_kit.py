@@ -22,7 +22,6 @@ from probclass_core.errors import DataError
 from probclass_core.estimation.families.gaussian.diagonal import GaussianDiagonal
 from probclass_core.estimation.families.gaussian.full import GaussianFull
 from probclass_core.plugins.manager import find_estimator
-from probclass_core.testing.generators import counts, numbers
 from probclass_core.testing.law import Law
 from probclass_core.testing.laws import (
     LAWS,
@@ -32,7 +31,7 @@ from probclass_core.testing.laws import (
     merging_is_commutative,
     weights_count_rows,
 )
-from probclass_core.testing.suite import try_law
+from probclass_core.testing.suite import counts, numbers, try_law
 from probclass_core.testing.trial import LABEL, LINE, WEIGHT, Trial
 
 COLUMNS = {"x": numbers(), "y": numbers()}
@@ -164,7 +163,7 @@ import probclass_core as pc
 from broken_estimators import BROKEN
 from probclass_core.estimation.families.gaussian.diagonal import GaussianDiagonal
 from probclass_core.plugins.manager import find_estimator
-from probclass_core.testing.generators import numbers
+from probclass_core.testing.suite import numbers
 from probclass_core.testing.suite import EstimatorLaws
 
 class NoMerge(GaussianDiagonal):

@@ -16,8 +16,7 @@ from scipy.optimize import minimize
 from scipy.special import log_softmax
 
 import probclass_core as pc
-from probclass_core.arrow.row_hashes import row_hashes
-from probclass_core.arrow.rows import Rows
+from probclass_core.arrow.rows import Rows, row_hashes
 from probclass_core.errors import NotSupportedError, SpecError
 from probclass_core.estimation.kinds import sample as kinds_sample
 from probclass_core.estimation.kinds.sample import COUNT, HASH, Sample

@@ -25,8 +25,7 @@ from probclass_core.authoring import (
     number,
 )
 from probclass_core.errors import DataError, NotSupportedError
-from probclass_core.testing.generators import numbers
-from probclass_core.testing.suite import EstimatorLaws
+from probclass_core.testing.suite import EstimatorLaws, numbers
 
 RNG = np.random.default_rng(7)
 

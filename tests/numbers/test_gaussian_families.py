@@ -75,9 +75,7 @@ def test_each_row_has_the_density_of_the_columns_that_it_has(
     monkeypatch: pytest.MonkeyPatch, estimator: str, most: int
 ) -> None:
     """Rows with any pattern of nulls, whether factors of covariances are kept or not."""
-    monkeypatch.setattr(
-        "probclass_core.estimation.families.gaussian.multivariate._MOST_WHITENING", most
-    )
+    monkeypatch.setattr("probclass_core.estimation.families.gaussian.full._MOST_WHITENING", most)
     noise = np.random.default_rng(0)
     rows = noise.normal(size=(3_000, 7)) @ noise.normal(size=(7, 7))
     rows[noise.random(rows.shape) < 0.4] = np.nan

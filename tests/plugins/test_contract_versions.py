@@ -12,9 +12,8 @@ import pytest
 from fake_install import PLUGIN, install, run
 
 from probclass_core.authoring import EstimatorPlugin
-from probclass_core.testing.generators import numbers
 from probclass_core.testing.laws import laws_of
-from probclass_core.testing.suite import try_law
+from probclass_core.testing.suite import numbers, try_law
 
 FROZEN = Path(__file__).parent / "frozen_v1"
 SETUP = """

@@ -16,8 +16,7 @@ from scipy import optimize, stats
 
 import probclass_core as pc
 from probclass_core.errors import DataError, SpecError
-from probclass_core.testing.generators import Column, counts, numbers
-from probclass_core.testing.suite import EstimatorLaws
+from probclass_core.testing.suite import Column, EstimatorLaws, counts, numbers
 from probclass_core.testing.trial import Interval
 
 ESTIMATORS = {kind.name: kind for kind in probclass_distributions.probclass_estimators()}

@@ -11,8 +11,7 @@ from scipy import stats
 
 import probclass_core as pc
 from probclass_core.errors import DataError, SpecError
-from probclass_core.testing.generators import numbers
-from probclass_core.testing.suite import EstimatorLaws
+from probclass_core.testing.suite import EstimatorLaws, numbers
 
 COLUMNS = {"x": numbers(), "y": numbers()}
 

@@ -5,8 +5,6 @@ grid              a curve as masses of points, from which sums replace integrals
 divergence        the Jensen–Shannon divergence in bits
 drift             `drift`: two models compared class by class and column by column
 health            `Health`, the record of one partition
-columns           what a model expects of each column, and its measurement in batches
-label_shift       posteriors under other shares of the classes
-sums              gathers the health batch by batch, while rows are scored
+meter             what a model expects of each column, and the health of rows while they are scored
 watch             `Watch`: the checks before a commit and of an evaluation, and `Verdict`
 """

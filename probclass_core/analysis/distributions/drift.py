@@ -18,9 +18,8 @@ import pyarrow as pa
 from probclass_core.analysis.distributions.divergence import divergence, in_shared_bins
 from probclass_core.analysis.distributions.grid import Grid, side_by_side
 from probclass_core.analysis.distributions.reading import read_column, training_ends
-from probclass_core.analysis.json_values import json_values
 from probclass_core.arrow.arrays import FloatArray
-from probclass_core.display import Part, Report, TablePart
+from probclass_core.display import Part, Report, TablePart, json_values
 from probclass_core.errors import DataError, NotSupportedError, SpecError, one_of, shown
 from probclass_core.estimation.marginals import Curve, Levels, bins
 from probclass_core.model.model import Model, ModelOption, as_model, is_model

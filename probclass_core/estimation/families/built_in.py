@@ -51,17 +51,17 @@ def probclass_estimators() -> Iterable[EstimatorPlugin]:
     )
     yield EstimatorPlugin(
         "bernoulli",
-        _address("counts.estimators:Bernoulli"),
+        _address("counts:Bernoulli"),
         "features present or absent, such as the words of a text",
     )
     yield EstimatorPlugin(
         "multinomial",
-        _address("counts.estimators:Multinomial"),
+        _address("counts:Multinomial"),
         "counts that share a total, such as the words of a text",
     )
     yield EstimatorPlugin(
         "poisson",
-        _address("counts.estimators:Poisson"),
+        _address("counts:Poisson"),
         "independent counts of events: a rate per class and column",
     )
     yield EstimatorPlugin(

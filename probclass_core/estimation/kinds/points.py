@@ -15,8 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from probclass_core.arrow.arrays import FloatArray, label_codes, sorted_classes
-from probclass_core.arrow.row_hashes import HashArray, row_hashes
-from probclass_core.arrow.rows import Rows
+from probclass_core.arrow.rows import HashArray, Rows, row_hashes
 from probclass_core.errors import StoreError
 from probclass_core.estimation.kinds.sample import limit_of_hashes
 from probclass_core.estimation.tidy import check_column, check_row_counts

@@ -19,8 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from probclass_core.arrow.arrays import FloatArray
-from probclass_core.arrow.row_hashes import HashArray, row_hashes
-from probclass_core.arrow.rows import Rows
+from probclass_core.arrow.rows import HashArray, Rows, row_hashes
 from probclass_core.arrow.types import common_type, is_number_type
 from probclass_core.errors import StoreError
 

@@ -58,7 +58,7 @@ from probclass_airflow.ui.timeline import timeline
 from probclass_core.analysis.evaluation import Evaluation
 from probclass_core.errors import NotSupportedError, PluginError, StoreError, hide_credentials
 from probclass_core.report import metrics
-from probclass_core.report.formatting import as_text, divergence, number, percent, shorten, words
+from probclass_core.report.html import as_text, divergence, number, percent, shorten, words
 from probclass_core.store.display import described_rows, minute
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import probclass_core as pc
 from probclass_airflow.ui.rows import CHAMPION, EvaluationRow, PartitionRow, evaluation_row
 from probclass_airflow.ui.stores import ShownStore, load_model
 from probclass_core.report import Html, paragraph, report_html
-from probclass_core.report.formatting import as_text, finite, percent, words
+from probclass_core.report.html import as_text, finite, percent, words
 from probclass_core.store.display import described_rows
 
 if TYPE_CHECKING:

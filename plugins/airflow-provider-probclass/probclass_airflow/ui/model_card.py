@@ -22,7 +22,7 @@ from probclass_core.report import (
     parameter_tables,
     sections,
 )
-from probclass_core.report.formatting import as_text, finite, number
+from probclass_core.report.html import as_text, finite, number
 from probclass_core.store.display import minute
 
 if TYPE_CHECKING:

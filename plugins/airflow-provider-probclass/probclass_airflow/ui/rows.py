@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from probclass_airflow.ui.listing import Table
 from probclass_airflow.ui.runs import run_of
-from probclass_core.report.formatting import as_text, finite, words
+from probclass_core.report.html import as_text, finite, words
 from probclass_core.store.display import described_rows
 from probclass_core.store.scorings import unscored
 

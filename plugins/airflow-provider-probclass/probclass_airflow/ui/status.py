@@ -22,7 +22,7 @@ from probclass_airflow.ui.rows import (
 from probclass_airflow.ui.runs import Run, run_of
 from probclass_airflow.ui.stores import ShownStore
 from probclass_core.errors import StoreError
-from probclass_core.report.formatting import number, words
+from probclass_core.report.html import number, words
 from probclass_core.store.display import minute
 
 if TYPE_CHECKING:

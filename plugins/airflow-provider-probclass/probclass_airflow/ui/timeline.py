@@ -27,7 +27,7 @@ from probclass_airflow.ui.rows import (
     stops,
     words_of,
 )
-from probclass_core.report.formatting import finite, number, percent
+from probclass_core.report.html import finite, number, percent
 
 if TYPE_CHECKING:
     from probclass_core.store.model_records import ModelRecords

@@ -1,12 +1,23 @@
-"""The same values in other Arrow types and layouts."""
+"""The same rows in other forms: in other Arrow types and layouts, in parts, and on SQLite.
+
+SQLite comes with Python, so that the laws of SQL need no server.
+"""
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+
+from probclass_core.arrow.arrays import FloatArray
+from probclass_core.io.memory import MemoryTable
+from probclass_core.io.table import Plan, Unit
 
 Cast = Callable[[pa.ChunkedArray], pa.ChunkedArray | None]
 
@@ -98,3 +109,54 @@ _CASTS: Mapping[str, Cast] = {
     "large lists": _as_large_lists,
 }
 """Name to a cast, which returns the column, or None if it does not apply."""
+
+
+class InParts(MemoryTable):
+    """A table in memory with one unit per part.
+
+    Args:
+        parts: tables of one schema.
+    """
+
+    def __init__(self, parts: Sequence[pa.Table]) -> None:
+        super().__init__(pa.concat_tables(parts))
+        self._parts = parts
+
+    def plan(self, columns: Sequence[str] | None = None, **rows: Any) -> Plan:
+        plan = super().plan(columns, **rows)
+        names = plan.schema.names
+        return replace(plan, units=[_Unit(part.select(names)) for part in self._parts])
+
+
+@dataclass(frozen=True)
+class _Unit(Unit):
+    table: pa.Table
+    digest: None = None
+
+    def read(self) -> Iterator[pa.RecordBatch]:
+        yield from self.table.to_batches()
+
+
+@contextmanager
+def on_sqlite(rows: pa.Table) -> Iterator[sqlite3.Connection]:
+    """A database in memory whose table ``rows`` has these rows."""
+    names = ", ".join("`" + name.replace("`", "``") + "`" for name in rows.column_names)
+    marks = ", ".join("?" * rows.num_columns)
+    values = zip(*(column.to_pylist() for column in rows.columns), strict=True)
+    with closing(sqlite3.connect(":memory:")) as connection:
+        connection.execute(f"CREATE TABLE rows ({names})")
+        connection.executemany(f"INSERT INTO rows VALUES ({marks})", values)
+        yield connection
+
+
+def run_on_sqlite(rows: pa.Table, query: str) -> FloatArray:
+    """The numbers of a query over the table ``rows``, in the order of its rows: ``(n, m)``.
+
+    Args:
+        rows: ``n`` rows of the table.
+        query: a SELECT of ``m`` numbers for each row.
+    """
+    with on_sqlite(rows) as connection:
+        cursor = connection.execute(query)
+        width, found = len(cursor.description), cursor.fetchall()
+    return np.array(found, dtype=np.float64).reshape(len(found), width)

@@ -1,5 +1,0 @@
-"""Counts: presence, shares of a total, and events.
-
-estimators   bernoulli, multinomial, poisson
-likelihood   their likelihoods
-"""
