@@ -58,13 +58,13 @@ from probclass_core.estimation.formulas import Formula as Formula
 from probclass_core.estimation.formulas import if_known as if_known
 from probclass_core.estimation.formulas import known as known
 from probclass_core.estimation.kinds.grids import Grids as Grids
-from probclass_core.estimation.kinds.joint_moments import JointMoments as JointMoments
 from probclass_core.estimation.kinds.kind import ClassSums as ClassSums
 from probclass_core.estimation.kinds.kind import Deviation as Deviation
 from probclass_core.estimation.kinds.kind import DistinctRows as DistinctRows
 from probclass_core.estimation.kinds.kind import Sums as Sums
+from probclass_core.estimation.kinds.moments import JointMoments as JointMoments
 from probclass_core.estimation.kinds.moments import TermMoments as TermMoments
-from probclass_core.estimation.kinds.points import Points as Points
+from probclass_core.estimation.kinds.sample import Points as Points
 from probclass_core.estimation.marginals import Curve as Curve
 from probclass_core.estimation.marginals import Levels as Levels
 from probclass_core.estimation.options import CATEGORIES as CATEGORIES

@@ -30,7 +30,7 @@ from probclass_core.arrow.arrays import (
 from probclass_core.attached import EvaluationMethods
 from probclass_core.display import Part, Report, TablePart, counted, json_values
 from probclass_core.errors import DataError, MissingLabelsError, one_of
-from probclass_core.estimation.kinds.class_counts import MAX_CLASSES
+from probclass_core.estimation.kinds.summary import MAX_CLASSES
 from probclass_core.model.decision import REJECTION_REASONS, DecisionOption, Decisions
 from probclass_core.model.model import Model
 

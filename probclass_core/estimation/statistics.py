@@ -29,10 +29,14 @@ from probclass_core.arrow.types import common_type
 from probclass_core.display import Part, Report, TablePart, counted
 from probclass_core.errors import DataError, ProbClassError, SpecError, StoreError, expect, one_of
 from probclass_core.estimation.contract import Estimator
-from probclass_core.estimation.kinds import profile
-from probclass_core.estimation.kinds.class_counts import ClassCounts, check_classes
 from probclass_core.estimation.kinds.kind import Kind
 from probclass_core.estimation.kinds.sample import Sample, rows_that_may_remain
+from probclass_core.estimation.kinds.summary import (
+    ClassCounts,
+    Profile,
+    check_classes,
+    profile_values,
+)
 from probclass_core.estimation.tidy import scaled
 from probclass_core.spec.model_spec import Block, ModelSpec
 
@@ -91,7 +95,7 @@ class Statistics(Report):
 
     @property
     def columns(self) -> pa.Table:
-        """What these rows have in each column, see `kinds.profile`; not part of the content id."""
+        """What these rows have in each column, see `kinds.summary`; not part of the content id."""
         return self.tables[PROFILE]
 
     @property
@@ -120,7 +124,7 @@ class Statistics(Report):
     @property
     def column_values(self) -> dict[str, dict[str, Any]]:
         """`columns` as JSON values: rows, nulls, min and max by feature."""
-        return profile.profile_values(self.columns, self.features)
+        return profile_values(self.columns, self.features)
 
     def _report(self) -> list[Part]:
         """The classes and the blocks."""
@@ -311,8 +315,8 @@ def summarize_batches(
                     check_classes(parts[name].parts[-1], spec, most_rows)
         on_rows(batch_rows)
     if not parts["classes"].parts:
-        parts["classes"].add(kinds["classes"].merge([]))
-        parts[PROFILE].add(profile.empty_profile(spec.features))
+        for name in ("classes", PROFILE):
+            parts[name].add(kinds[name].merge([]))
     tables = {name: each.result() for name, each in parts.items() if each.parts}
     return Statistics(spec, features, tables, rows, null_labels)
 
@@ -332,7 +336,7 @@ def _kinds(
         "classes": ClassCounts(spec, label_type),
         **bind(spec, features),
         **({"sample": Sample(sampled)} if spec.takes_sample else {}),
-        PROFILE: profile.Profile(spec.features),
+        PROFILE: Profile(spec.features),
     }
 
 

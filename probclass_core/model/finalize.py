@@ -12,8 +12,8 @@ import pyarrow as pa
 
 from probclass_core.arguments import checks_arguments
 from probclass_core.errors import DataError, SpecError, expect, one_of
-from probclass_core.estimation.kinds.class_counts import check_classes
 from probclass_core.estimation.kinds.sample import SAMPLE_ROWS
+from probclass_core.estimation.kinds.summary import check_classes
 from probclass_core.estimation.statistics import STATISTICS_HINT, Statistics, merge, refine
 from probclass_core.model.bin_densities import bin_densities, estimate_bin_densities
 from probclass_core.model.block_weights import given_weights

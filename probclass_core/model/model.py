@@ -89,7 +89,7 @@ class Model(Report, ModelMethods):
         priors: one row per class, in class order: class, count (Σ w), prior.
         parameters: parameters table of each block, by block name.
         training: provenance: rows, null labels, source, columns (rows, nulls, min and max of each
-            feature; see `kinds.profile`), notes (sentences about estimates that the rows did not
+            feature; see `kinds.summary`), notes (sentences about estimates that the rows did not
             suffice for); not part of the model's identity.
         block_weights: weights of blocks, or None; see the module `block_weights`.
         bin_densities: densities of numbers within their bins, or None; see the module

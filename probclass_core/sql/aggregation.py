@@ -33,9 +33,8 @@ from probclass_core.arrow.types import is_number_type
 from probclass_core.errors import DataError
 from probclass_core.estimation.contract import Estimator
 from probclass_core.estimation.formulas import Column, Condition, Expression, IsNull
-from probclass_core.estimation.kinds.class_counts import ClassCounts
 from probclass_core.estimation.kinds.kind import ClassSums, Deviation, DistinctRows, Sums
-from probclass_core.estimation.kinds.profile import profile_table
+from probclass_core.estimation.kinds.summary import ClassCounts, profile_table
 from probclass_core.estimation.statistics import PROFILE, Accumulator, Statistics, bind
 from probclass_core.spec.model_spec import Block, ModelSpec
 from probclass_core.sql.connections import Database, SqlColumn

@@ -18,7 +18,7 @@ from probclass_core.arguments import ColumnName, checks_arguments
 from probclass_core.arrow.arrays import joined
 from probclass_core.arrow.parts import part_of
 from probclass_core.errors import SpecError, nearest, one_of, shown
-from probclass_core.estimation.kinds.class_counts import check_classes
+from probclass_core.estimation.kinds.summary import check_classes
 from probclass_core.execution.engine import EngineOption
 from probclass_core.execution.open import open_engine
 from probclass_core.execution.progress import ProgressOption, draws_progress

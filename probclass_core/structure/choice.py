@@ -15,8 +15,8 @@ import numpy as np
 import pyarrow as pa
 
 from probclass_core.errors import DataError, SpecError
-from probclass_core.estimation.kinds.class_counts import MAX_CLASSES
 from probclass_core.estimation.kinds.sample import COUNT, HASH, SAMPLE_ROWS, equal_rows_are_copies
+from probclass_core.estimation.kinds.summary import MAX_CLASSES
 from probclass_core.estimation.statistics import Statistics, bind, summarize_batches
 from probclass_core.model.fewest_blocks import fewest_blocks, weight_problem_of_sample
 from probclass_core.spec.model_spec import Block, ModelSpec

@@ -5,8 +5,7 @@ suite       `EstimatorLaws`: subclass it, and pytest tries every law of an estim
             with extreme values, which Hypothesis generates
 laws        the laws, as plain functions that need neither pytest nor Hypothesis
 totals      sums of masses and integrals of densities, for the laws that they are 1
-law         the decorator that turns a check into a law, and comparisons of results
-trial       an estimator with columns and options, to try laws on
+trial       how a law is tried: the estimator, the decorator of laws, comparisons of results
 forms       the same rows in other Arrow types and layouts, in parts, and on SQLite
 
 `tables` and `suite` need the extra ``testing``.

@@ -2,7 +2,7 @@
 
 A law takes a `Trial` and, by keyword, tables: ``table``, labeled and weighted rows that a model can
 be fitted to; ``parts``, such a table cut into parts, some of them empty; ``rows`` to score, some
-with extreme values. It yields pairs that must be equal, see `comparison.check_equal`, and checks
+with extreme values. It yields pairs that must be equal, see `trial.check_equal`, and checks
 what is no equation. The decorator `law` makes it a plain function that raises an AssertionError.
 The laws of training come first, those of scoring follow.
 """
@@ -31,9 +31,21 @@ from probclass_core.pipeline.training import summarize
 from probclass_core.sql.query import joint_sql
 from probclass_core.sql.source import SqlSource
 from probclass_core.testing.forms import InParts, nan_for_null, on_sqlite, retyped, run_on_sqlite
-from probclass_core.testing.law import Equations, Law, as_text, check, check_equal, check_plain, law
 from probclass_core.testing.totals import Total, densities, masses
-from probclass_core.testing.trial import LABEL, WEIGHT, Trial, labeled_rows, rows_of_class
+from probclass_core.testing.trial import (
+    LABEL,
+    WEIGHT,
+    Equations,
+    Law,
+    Trial,
+    as_text,
+    check,
+    check_equal,
+    check_plain,
+    labeled_rows,
+    law,
+    rows_of_class,
+)
 
 _DOUBLINGS = 6
 """How often statistics are merged with themselves before their size is measured."""

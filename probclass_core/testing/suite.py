@@ -25,7 +25,6 @@ from hypothesis import strategies as st
 
 from probclass_core.estimation.contract import Estimator
 from probclass_core.plugins.manager import find_conditional
-from probclass_core.testing.law import Law, needs
 from probclass_core.testing.laws import LAWS_OF_EVIDENCE, evidence_adds_up_over_classes, laws_of
 from probclass_core.testing.trial import (
     COUNTS,
@@ -33,9 +32,11 @@ from probclass_core.testing.trial import (
     LINE,
     WEIGHT,
     Interval,
+    Law,
     Outcomes,
     Space,
     Trial,
+    needs,
 )
 
 Cells = st.SearchStrategy[Any]

@@ -1,9 +1,16 @@
-"""An estimator with the columns and options of one block, to try laws on."""
+"""How a law is tried: an estimator on trial, the decorator of laws, and comparisons of results.
+
+Messages show how a law was broken: the first difference, and the rows.
+"""
 
 from __future__ import annotations
 
+import functools
+import inspect
+import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -11,10 +18,12 @@ import numpy as np
 import pyarrow as pa
 
 from probclass_core.arrow.arrays import label_codes
+from probclass_core.arrow.bundle import from_ipc
 from probclass_core.arrow.rows import Rows
-from probclass_core.errors import DataError, SpecError
+from probclass_core.errors import DataError, NotSupportedError, SpecError
 from probclass_core.estimation.contract import Estimator, Likelihood
 from probclass_core.estimation.statistics import Statistics, bind
+from probclass_core.model.finalize import finalize
 from probclass_core.model.model import Model
 from probclass_core.pipeline.training import fit, summarize
 from probclass_core.plugins.manager import trying
@@ -25,6 +34,22 @@ LABEL, WEIGHT = "(label)", "(weight)"
 
 COUNTS = "counts"
 """The space of a column of whole numbers from 0."""
+
+Outcomes = Callable[[Model], pa.Table | None]
+"""From a fitted model to rows whose probabilities add up to 1; None if they need not."""
+
+Law = Callable[..., None]
+"""``law(trial, table=…)``: takes some of ``table``, ``parts`` and ``rows`` by keyword."""
+
+Equations = Iterator[tuple[Any, ...]]
+"""Expected and actual results that are equal; and the rows that they are of, unless these are all
+rows that the law was given to train on."""
+
+_MOST_ROWS = 30
+
+_SEQUENCES = (list, tuple, np.ndarray)
+
+_PICKLE = re.compile(rb"\x80[\x02-\x05].*\.\Z", re.DOTALL)
 
 
 class Interval(NamedTuple):
@@ -42,9 +67,6 @@ LINE = Interval()
 
 Space = Interval | str | None
 """What the probabilities of a column add up to 1 over; None for the values that training saw."""
-
-Outcomes = Callable[[Model], pa.Table | None]
-"""From a fitted model to rows whose probabilities add up to 1; None if they need not."""
 
 
 @dataclass(frozen=True)
@@ -159,3 +181,239 @@ def labeled_rows(trial: Trial, table: pa.Table) -> tuple[Rows, pa.DictionaryArra
 def rows_of_class(table: pa.Table, label: Any) -> pa.Table:
     """The rows of one class."""
     return table.filter(pa.array(label_codes(table[LABEL], pa.array([label])) == 0))
+
+
+def law(check: Callable[..., Equations | None], *, weighted: bool = False) -> Law:
+    """Turn a check into a law, which can be tried on an estimator that is not installed.
+
+    Args:
+        check: function whose docstring's first line states the law. It yields equations, and raises
+            an AssertionError that shows the expected and the actual result.
+        weighted: whether it uses the weights, so that a message shows them.
+
+    Returns:
+        The law. It raises an AssertionError that names the estimator, the law, the options and the
+        rows that broke it, also if the estimator itself raised an error, which is then the cause.
+    """
+    statement = (inspect.getdoc(check) or "").splitlines()[0]
+
+    @functools.wraps(check)
+    def try_check(trial: Trial, **inputs: Any) -> None:
+        __tracebackhide__ = True
+        rows = inputs["table"] if "table" in inputs else pa.concat_tables(inputs["parts"])
+        with trying(trial.estimator):
+            try:
+                for expected, actual, *of in check(trial, **inputs) or ():
+                    check_equal(trial, expected, actual, *of or [rows])
+                return
+            except AssertionError as error:
+                reason, cause = [*_notes(error), str(error)], error.__cause__
+            except Exception as error:  # an estimator may raise anything
+                got = f"expected: a result\n     got: {error!r}"
+                reason, cause = [*_notes(error), got], error
+        options = json.dumps(dict(trial.options), ensure_ascii=False)
+        lines = [
+            f"{trial.estimator.name} breaks the law {check.__name__}: {statement}",
+            *reason,
+            f"options: {options}",
+            *_show(inputs, [] if weighted else [WEIGHT]),
+        ]
+        raise AssertionError("\n".join(lines)) from cause
+
+    return try_check
+
+
+def _notes(error: Exception) -> list[str]:
+    return getattr(error, "__notes__", [])
+
+
+def needs(law: Law) -> list[str]:
+    """The tables that a law takes: names among ``table``, ``parts`` and ``rows``."""
+    return list(inspect.signature(law).parameters)[1:]
+
+
+def _show(inputs: dict[str, Any], hidden: Sequence[str]) -> Iterator[str]:
+    for name, value in inputs.items():
+        tables = [value] if isinstance(value, pa.Table) else value
+        for number, table in enumerate(tables, start=1):
+            shown = table.select([key for key in table.column_names if key not in hidden])
+            place = "" if table is value else f", {number} of {len(tables)}"
+            yield f"{name}{place}:\n{as_text(shown)}"
+
+
+def check(good: bool, expected: object, actual: object) -> None:
+    """Raise an AssertionError that shows both results, unless ``good``."""
+    if not good:
+        raise AssertionError(f"expected: {expected}\n     got: {actual}")
+
+
+def check_equal(trial: Trial, expected: Any, actual: Any, rows: pa.Table) -> None:
+    """Check that two results are equal, except for rounding.
+
+    Two statistics are equal if they give equal classes, parameters, log-likelihoods and evidence.
+    Their tables may differ in the order of their rows, in their last digits, or because the merge
+    is a documented approximation.
+
+    Args:
+        trial: the estimator.
+        expected: statistics, a model, a table of parameters, log-likelihoods ``(n, k)``, or an
+            Arrow file or plain value, which must be the same.
+        actual: a result of the same kind.
+        rows: rows that log-likelihoods are of, or are compared on.
+
+    Raises:
+        AssertionError: if they differ; shows the first difference.
+    """
+    if isinstance(expected, Statistics):
+        _same_statistics(trial, expected, actual, rows)
+    elif isinstance(expected, Model):
+        _same_models(trial, expected, actual, rows)
+    elif isinstance(expected, pa.Table):
+        _same_parameters(trial, expected, actual)
+    elif isinstance(expected, np.ndarray):
+        _same_likelihoods(trial, expected, actual, rows)
+    elif isinstance(expected, bytes):
+        shown = (f"the table\n{as_text(from_ipc(data))}" for data in (expected, actual))
+        check(expected == actual, *shown)
+    else:
+        check(expected == actual, expected, actual)
+
+
+def _same_statistics(
+    trial: Trial, expected: Statistics, actual: Statistics, rows: pa.Table
+) -> None:
+    counts = [part.classes.select(["class", "count"]).to_pylist() for part in (expected, actual)]
+    check(counts[0] == counts[1], f"classes {counts[0]}", f"classes {counts[1]}")
+    first, second = (_model_or_error(part) for part in (expected, actual))
+    if isinstance(first, Model) and isinstance(second, Model):
+        _same_models(trial, first, second, rows)
+    else:
+        check(type(first) is type(second), f"the result {first}", f"the result {second}")
+    if trial.kind.has_evidence() and expected.blocks and actual.blocks:
+        evidence = [_evidence(trial, part) for part in (expected, actual)]
+        good = _close(evidence[0], evidence[1], trial.tolerance, trial.tolerance)
+        check(good, f"log evidence {evidence[0]}", f"log evidence {evidence[1]}")
+
+
+def _same_models(trial: Trial, expected: Model, actual: Model, rows: pa.Table) -> None:
+    name = trial.estimator.name
+    _same_parameters(trial, expected.parameters[name], actual.parameters[name])
+    if rows.num_rows:
+        left, right = (trial.log_likelihood(model, rows) for model in (expected, actual))
+        _same_likelihoods(trial, left, right, rows)
+
+
+def _same_parameters(trial: Trial, expected: pa.Table, actual: pa.Table) -> None:
+    """Check that two tables have equal rows in any order."""
+    columns = expected.column_names
+    check(columns == actual.column_names, f"columns {columns}", f"columns {actual.column_names}")
+    keys = [name for name in columns if _is_key(expected[name].type)]
+    expected_rows, actual_rows = (_sorted_rows(table, keys) for table in (expected, actual))
+    check(
+        len(expected_rows) == len(actual_rows),
+        f"parameters\n{as_text(expected)}",
+        f"parameters\n{as_text(actual)}",
+    )
+    for name in columns:
+        largest = max((_largest(row[name]) for row in expected_rows), default=0.0)
+        for row, other in zip(expected_rows, actual_rows, strict=True):
+            place = ", ".join(f"{key} {row[key]!r}" for key in keys if key != name)
+            parameter = f"parameter {name!r}" + (f" of {place}" if place else "")
+            good = _close(row[name], other[name], trial.tolerance, trial.tolerance * largest)
+            check(good, f"{parameter} is {row[name]!r}", f"it is {other[name]!r}")
+
+
+def _same_likelihoods(
+    trial: Trial, expected: np.ndarray, actual: np.ndarray, rows: pa.Table
+) -> None:
+    shapes = [f"log-likelihoods of shape {values.shape}" for values in (expected, actual)]
+    check(expected.shape == actual.shape, *shapes)
+    differs = ~np.isclose(
+        actual, expected, rtol=trial.tolerance, atol=trial.tolerance, equal_nan=True
+    )
+    for row in np.flatnonzero(differs.any(axis=1))[:1]:
+        features = rows.select(list(trial.inputs)).slice(int(row), 1).to_pylist()[0]
+        check(
+            False,
+            f"log-likelihoods {expected[row].tolist()} for the row {features}",
+            actual[row].tolist(),
+        )
+
+
+def check_plain(table: pa.Table) -> None:
+    """Check that a table contains no pickled objects: reading it must not execute code.
+
+    Raises:
+        AssertionError: if a cell, or a value of the schema metadata, is a pickled object.
+    """
+    metadata = list((table.schema.metadata or {}).values())
+    cells = [
+        cell
+        for column in table.columns
+        if pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type)
+        for cell in column.to_pylist()
+    ]
+    pickled = [value for value in (*metadata, *cells) if value and _PICKLE.match(value)]
+    check(not pickled, "plain values", f"a pickled object, {pickled[:1]}")
+
+
+def as_text(rows: pa.Table) -> str:
+    """A table as text, with one line per row; long tables are cut."""
+    lines = [f"    {row}" for row in rows.slice(0, _MOST_ROWS).to_pylist()]
+    if rows.num_rows > _MOST_ROWS:
+        lines.append(f"… and {rows.num_rows - _MOST_ROWS} more rows")
+    return "\n".join(lines)
+
+
+def _model_or_error(statistics: Statistics) -> Model | str:
+    try:
+        return finalize(statistics, early=True)
+    except DataError as error:
+        return f"error: {error}"
+
+
+def _evidence(trial: Trial, statistics: Statistics) -> float | str:
+    try:
+        return trial.bound(statistics).log_evidence(trial.block(statistics))
+    except (DataError, NotSupportedError) as error:
+        return type(error).__name__
+
+
+def _is_key(kind: pa.DataType) -> bool:
+    return not (pa.types.is_floating(kind) or pa.types.is_nested(kind)) and not isinstance(
+        kind, pa.BaseExtensionType
+    )
+
+
+def _sorted_rows(table: pa.Table, keys: Sequence[str]) -> list[dict[str, Any]]:
+    """Rows as dicts, sorted by keys, then by the other cells."""
+    rest = [name for name in table.column_names if name not in keys]
+
+    def key(row: Mapping[str, Any]) -> tuple[Any, ...]:
+        return *(str(row[name]) for name in keys), *(_numbers(row[name]) for name in rest)
+
+    return sorted(table.to_pylist(), key=key)
+
+
+def _numbers(value: Any) -> tuple[float, ...]:
+    if isinstance(value, _SEQUENCES):
+        return tuple(number for part in value for number in _numbers(part))
+    if isinstance(value, Mapping):
+        return _numbers(list(value.values()))
+    if isinstance(value, (int, float)):
+        return (math.inf if math.isnan(value) else float(value),)
+    return ()
+
+
+def _largest(value: Any) -> float:
+    return max((abs(number) for number in _numbers(value) if math.isfinite(number)), default=0.0)
+
+
+def _close(left: Any, right: Any, relative: float, absolute: float) -> bool:
+    numbers, others = _numbers(left), _numbers(right)
+    if not numbers and not others:
+        return bool(left == right)
+    return len(numbers) == len(others) and all(
+        math.isclose(a, b, rel_tol=relative, abs_tol=absolute)
+        for a, b in zip(numbers, others, strict=True)
+    )

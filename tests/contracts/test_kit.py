@@ -22,7 +22,6 @@ from probclass_core.errors import DataError
 from probclass_core.estimation.families.gaussian.diagonal import GaussianDiagonal
 from probclass_core.estimation.families.gaussian.full import GaussianFull
 from probclass_core.plugins.manager import find_estimator
-from probclass_core.testing.law import Law
 from probclass_core.testing.laws import (
     LAWS,
     densities_integrate_to_1,
@@ -32,7 +31,7 @@ from probclass_core.testing.laws import (
     weights_count_rows,
 )
 from probclass_core.testing.suite import counts, numbers, try_law
-from probclass_core.testing.trial import LABEL, LINE, WEIGHT, Trial
+from probclass_core.testing.trial import LABEL, LINE, WEIGHT, Law, Trial
 
 COLUMNS = {"x": numbers(), "y": numbers()}
 COUNTS = {"x": counts(), "y": counts()}

@@ -36,7 +36,7 @@ from probclass_core.estimation.families.gaussian.diagonal import (
     numeric_blocks,
 )
 from probclass_core.estimation.formulas import Case, Column, Condition, Expression, Formula, Named
-from probclass_core.estimation.kinds.joint_moments import JointMoments, single_moments, tensor_of
+from probclass_core.estimation.kinds.moments import JointMoments, single_moments, tensor_of
 from probclass_core.estimation.marginals import Curve, derive
 from probclass_core.estimation.options import NUMBERS, choice, number
 

@@ -27,7 +27,7 @@ from probclass_core.estimation.contract import Estimator
 from probclass_core.estimation.families import scarce
 from probclass_core.estimation.families.knn.balls import Balls
 from probclass_core.estimation.formulas import Formula
-from probclass_core.estimation.kinds.points import Points, check_points, coordinates
+from probclass_core.estimation.kinds.sample import Points, check_points, coordinates
 from probclass_core.estimation.marginals import Curve, derive
 from probclass_core.estimation.options import (
     NUMBERS,
