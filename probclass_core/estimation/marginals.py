@@ -8,7 +8,7 @@ and look neither at tables of parameters nor at names of estimators.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal, Protocol
@@ -154,6 +154,21 @@ def marginal(likelihood: LogLikelihood, features: pa.Schema, column: str) -> Mar
     return derive(likelihood, column, features)
 
 
+def rows_with(features: pa.Schema, values: Mapping[str, FloatArray]) -> Rows:
+    """Rows with the values of some columns of numbers, NaN for null; the others are null.
+
+    Args:
+        features: the columns of the rows, with their types.
+        values: ``(n,)`` each, by column.
+    """
+    size = len(next(iter(values.values())))
+    arrays = [
+        pa.array(values[name], from_pandas=True) if name in values else pa.nulls(size, kind)
+        for name, kind in zip(features.names, features.types, strict=True)
+    ]
+    return Rows(pa.record_batch(arrays, names=features.names))
+
+
 def derive(
     likelihood: LogLikelihood,
     column: str,
@@ -177,14 +192,7 @@ def derive(
     features = features or pa.schema([(column, pa.float64())])
 
     def log_density(values: FloatArray) -> FloatArray:
-        rows = len(values)
-        arrays = [
-            pa.array(values, pa.float64(), from_pandas=True)  # NaN is null
-            if name == column
-            else pa.nulls(rows, kind)
-            for name, kind in zip(features.names, features.types, strict=True)
-        ]
-        return likelihood.log_likelihood(Rows(pa.record_batch(arrays, names=features.names)))
+        return likelihood.log_likelihood(rows_with(features, {column: values}))
 
     def accepts(value: float) -> bool:
         try:

@@ -66,14 +66,9 @@ def tidy_table(
 
 
 def dense_arrays(
-    table: pa.Table,
-    classes: pa.Array,
-    column: str,
-    cells: pa.Array,
-    fields: Sequence[str],
-    missing: float = 0.0,
+    table: pa.Table, classes: pa.Array, column: str, cells: pa.Array, fields: Sequence[str]
 ) -> list[FloatArray]:
-    """Columns of a tidy table as arrays ``(k, m)``.
+    """Columns of a tidy table as arrays ``(k, m)``, 0 for a class and cell without a row.
 
     Args:
         table: rows with unique class and cell.
@@ -81,11 +76,10 @@ def dense_arrays(
         column: the column that names the cell.
         cells: its values for the ``m`` cells; rows of other cells are left out.
         fields: names of the columns to return.
-        missing: value for a class and cell without a row.
     """
     row, cell = label_codes(table["class"], classes), label_codes(table[column], cells)
     known = cell != MISSING
-    arrays = [np.full((len(classes), len(cells)), missing) for _ in fields]
+    arrays = [np.zeros((len(classes), len(cells))) for _ in fields]
     for array, field in zip(arrays, fields, strict=True):
         array[row[known], cell[known]] = table[field].to_numpy()[known]
     return arrays

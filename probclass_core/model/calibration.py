@@ -125,26 +125,15 @@ class Calibration:
         return joint
 
 
-class FittedCalibration(NamedTuple):
-    """A calibration and what it does to the held-out rows.
-
-    Attributes:
-        calibration: the map; None if it does not lower the log loss.
-        uncalibrated_log_loss: mean log loss of the rows without calibration, in nats; it can be
-            infinite.
-        calibrated_log_loss: the same when each fifth of the rows is calibrated by a map that was
-            fitted on the others.
-    """
-
-    calibration: Calibration | None
-    uncalibrated_log_loss: float
-    calibrated_log_loss: float
-
-
-def fit_calibration(batches: Sequence[HeldOut]) -> FittedCalibration:
+def fit_calibration(batches: Sequence[HeldOut]) -> tuple[Calibration | None, float, float]:
     """Fit a calibration, and compare it with none.
 
     Rows that no class explains keep the prior, calibrated or not, and are left out.
+
+    Returns:
+        The map, None if it does not lower the log loss; the mean log loss of the rows without
+        calibration, in nats, which can be infinite; and the same when each fifth of the rows is
+        calibrated by a map that was fitted on the others.
     """
     kept = [batch.of(batch.explained & (batch.weights > 0.0)) for batch in batches]
     rows = HeldOut(*map(np.concatenate, zip(*kept, strict=True)))
@@ -159,8 +148,7 @@ def fit_calibration(batches: Sequence[HeldOut]) -> FittedCalibration:
     gains = np.clip(before - after, LOWEST_SCORE, -LOWEST_SCORE)
     away = gains - (rows.weights @ gains) / total
     helps = log_loss_before - log_loss_after > math.sqrt(float(rows.weights @ away**2)) / total
-    calibration = Calibration.fit(rows) if helps else None
-    return FittedCalibration(calibration, log_loss_before, log_loss_after)
+    return Calibration.fit(rows) if helps else None, log_loss_before, log_loss_after
 
 
 def _scores(log_probability: FloatArray) -> FloatArray:

@@ -11,14 +11,13 @@ import numpy as np
 import pyarrow as pa
 
 from probclass_core.analysis.distributions.reading import null_share, read_column, training_ends
+from probclass_core.analysis.evaluation import true_classes
 from probclass_core.arrow.arrays import (
     MISSING,
     FloatArray,
     IntArray,
     as_table,
     check_columns,
-    encoded,
-    label_codes,
     one_batch,
 )
 from probclass_core.arrow.parts import select, source_columns
@@ -279,20 +278,21 @@ def rows_by_class(
     """
     table = as_table(data)
     sources = table.select(source_columns(table.schema, columns))
-    batch = one_batch(sources.to_batches() or [pa.RecordBatch.from_pylist([], sources.schema)])
-    features = Rows(select(batch, columns, model.time_zones))
+    features = Rows(select(_one_batch(sources), columns, model.time_zones))
     values = [features.numbers(name) for name in columns]
     label = model.spec.label
     codes = np.full(table.num_rows, MISSING, dtype=np.intp)
     if label is not None and label in table.schema.names:
         check_columns(table.schema, [label])
-        label_index, labels = encoded(table[label])
-        positions = label_codes(pa.array(labels, pa.string()), pa.array(model.class_names))
-        codes = np.append(positions, MISSING)[label_index]
+        codes, _ = true_classes(model, _one_batch(table.select([label])))
     complete = ~np.any([np.isnan(column) for column in values], axis=0)
     if not complete.any():
         raise DataError(f"no row of the data has a value in {' and '.join(map(repr, columns))}.")
     return [column[complete] for column in values], codes[complete]
+
+
+def _one_batch(rows: pa.Table) -> pa.RecordBatch:
+    return one_batch(rows.to_batches() or [pa.RecordBatch.from_pylist([], rows.schema)])
 
 
 def _draw_histograms(axes: Axes, model: Model, values: FloatArray, codes: IntArray) -> None:

@@ -15,9 +15,8 @@ import pyarrow as pa
 
 from probclass_core.analysis.distributions.reading import block_marginal, blocks_of, read_column
 from probclass_core.arrow.arrays import MISSING, FloatArray, IntArray
-from probclass_core.arrow.rows import Rows
 from probclass_core.errors import SpecError
-from probclass_core.estimation.marginals import Curve, Levels
+from probclass_core.estimation.marginals import Curve, Levels, rows_with
 from probclass_core.model.model import Model
 from probclass_core.plots.columns import BinCurve, class_points, rows_by_class
 from probclass_core.plots.style import (
@@ -229,14 +228,6 @@ def _log_likelihood(
     model: Model, block: Block, columns: Sequence[str], points: FloatArray
 ) -> FloatArray:
     """Log-likelihoods of some columns of a block, ``(n, k)``; the others are null."""
-    values = dict(zip(columns, points.T, strict=True))
-    arrays = [
-        pa.array(values[name], from_pandas=True)  # NaN is null
-        if name in values
-        else pa.nulls(len(points), model.features.field(name).type)
-        for name in block.inputs
-    ]
-    likelihood = model.likelihoods[str(block.name)]
-    if set(columns) & set(block.given):
-        likelihood = getattr(likelihood, "joint", likelihood)
-    return likelihood.log_likelihood(Rows(pa.record_batch(arrays, names=list(block.inputs))))
+    features = pa.schema(map(model.features.field, block.inputs))
+    rows = rows_with(features, dict(zip(columns, points.T, strict=True)))
+    return model.likelihoods[str(block.name)].log_likelihood(rows)
