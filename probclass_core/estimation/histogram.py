@@ -17,9 +17,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import pyarrow as pa
 
-from probclass_core.arrow.arrays import FloatArray, IntArray
+from probclass_core.arrow.arrays import FloatArray, IntArray, distinct
 
 FEWEST_CELLS = 4
 """The coarsest grid, of width 2^1023, the largest power of two that is a double, has four cells."""
@@ -78,16 +77,16 @@ def histogram(
     too_fine = _exponent(width) if width else _LEAST
     if width:
         values = lower_edges(values, too_fine)
-    distinct, position = _distinct(values)
-    if len(distinct) > cells:
-        exponent = _finest(distinct, cells, too_fine)
+    found, position = distinct(values + 0.0)  # −0.0 becomes 0.0
+    if len(found) > cells:
+        exponent = _finest(found, cells, too_fine)
         width = float(np.ldexp(1.0, exponent))
-        edges = lower_edges(distinct, exponent)  # ascending, as the values are
-        distinct = _unique(edges)
-        position = np.searchsorted(distinct, edges)[position]
-    size = len(distinct)
+        edges = lower_edges(found, exponent)  # ascending, as the values are
+        found = _unique(edges)
+        position = np.searchsorted(found, edges)[position]
+    size = len(found)
     counts = np.bincount(group * size + position, weights, minlength=groups * size)
-    return Histogram(distinct, width, counts.astype(np.float64).reshape(groups, size))
+    return Histogram(found, width, counts.astype(np.float64).reshape(groups, size))
 
 
 def _on_grid(
@@ -141,12 +140,12 @@ def _joined(counts: np.ndarray, low: float, exponent: int, cells: float) -> Hist
 
 def _width(values: FloatArray, width: float, cells: float) -> float:
     """The width of the histogram of rows or cells; see `histogram`."""
-    distinct = np.unique(values)
+    found = np.unique(values)
     if width:
-        distinct = _unique(lower_edges(distinct, _exponent(width)))
-    if len(distinct) <= cells:
+        found = _unique(lower_edges(found, _exponent(width)))
+    if len(found) <= cells:
         return width
-    return float(np.ldexp(1.0, _finest(distinct, cells, _exponent(width) if width else _LEAST)))
+    return float(np.ldexp(1.0, _finest(found, cells, _exponent(width) if width else _LEAST)))
 
 
 def _unique(values: FloatArray) -> FloatArray:
@@ -168,20 +167,6 @@ def _cell_numbers(values: FloatArray, exponent: int) -> FloatArray:
     # An integer, unlike a small fraction, is not 0 after scaling.
     scaled = _scaled(np.floor(values) if exponent > 0 else values, -exponent)
     return np.floor(scaled, out=scaled)
-
-
-def _distinct(values: FloatArray) -> tuple[FloatArray, IntArray]:
-    """Distinct values, ascending, and the position of each value among them, without sorting rows.
-
-    Args:
-        values: finite, ``(n,)``; −0.0 becomes 0.0.
-    """
-    encoded = pa.array(values + 0.0).dictionary_encode()
-    found = encoded.dictionary.to_numpy()
-    order = np.argsort(found)
-    rank = np.empty_like(order)
-    rank[order] = np.arange(len(order))
-    return found[order], rank[encoded.indices.to_numpy()]
 
 
 def lower_edges(values: FloatArray, exponent: int) -> FloatArray:
@@ -209,23 +194,23 @@ def _scaled(values: FloatArray, exponent: int, out: FloatArray | None = None) ->
     return scaled
 
 
-def _finest(distinct: FloatArray, cells: float, too_fine: int) -> int:
+def _finest(values: FloatArray, cells: float, too_fine: int) -> int:
     """The smallest exponent whose grid has few enough occupied cells.
 
     Args:
-        distinct: distinct values, ascending, more than ``cells``.
+        values: distinct values, ascending, more than ``cells``.
         cells: largest number of occupied cells.
         too_fine: an exponent whose grid has more occupied cells.
     """
 
     def fits(exponent: int) -> bool:
-        edges = lower_edges(distinct, exponent)
+        edges = lower_edges(values, exponent)
         return bool(np.count_nonzero(edges[1:] != edges[:-1]) < cells)
 
     # A range of r widths touches fewer than r + 2 cells. Most columns fill much of their range, so
     # the answer is near that exponent: steps from there double, and the last one is bisected.
     with np.errstate(over="ignore"):
-        reach = (distinct[-1] - distinct[0]) / (cells - 2)
+        reach = (values[-1] - values[0]) / (cells - 2)
     enough = int(np.frexp(reach)[1]) if np.isfinite(reach) else _LARGEST
     enough = min(max(enough, too_fine + 1), _LARGEST)
     step = 1

@@ -15,11 +15,9 @@ stored             a model from its stored tables, which are checked
 
 How statistics become one, in this order:
 
-finalize           from statistics to a model: start reading here
-product            prior and parameters: the product of blocks
+finalize           from statistics to a model, also one in which old rows count less: start here
 left_out           rows to fit weights on, and what blocks say that did not see them
 weight_problem     weights and biases that maximize a penalized likelihood
 weight_fit         the weights of a model
 fewest_blocks      the fewest blocks that predict as well as all candidates
-half_life          how fast rows count less with the age of their partition
 """

@@ -22,8 +22,8 @@ import numpy as np
 from probclass_core.arrow.arrays import IntArray
 from probclass_core.estimation.statistics import Statistics
 from probclass_core.model.block_weights import base_blocks
+from probclass_core.model.finalize import product
 from probclass_core.model.left_out import FEW_GROUPS, LeftOutRows
-from probclass_core.model.product import product
 from probclass_core.model.weight_fit import most_rows, weight_problem
 from probclass_core.model.weight_problem import Fit, WeightProblem
 

@@ -213,7 +213,7 @@ class ModelSpec(Report, ModelSpecMethods):
         half_life: number of partitions after which rows count half as much, in the order of the
             partitions; None if rows of any age count the same. ``"auto"`` compares a few where
             weights are fitted across partitions: each of the latest is predicted from those before
-            it, see `model.half_life`.
+            it, see `model.finalize`.
         on_scarce: what to do if the rows do not suffice for an estimate, because a class has no
             value of a column, say: ``"pool"`` takes the estimate of all classes together, and
             records it in ``model.training["notes"]``; ``"error"`` refuses to fit.

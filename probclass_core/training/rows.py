@@ -27,7 +27,7 @@ from probclass_core.io.filters import Where
 from probclass_core.io.open import open_table
 from probclass_core.io.selection import Selection
 from probclass_core.io.table import Plan, Unit
-from probclass_core.model.half_life import ordered_groups
+from probclass_core.model.finalize import ordered_groups
 from probclass_core.spec.model_spec import PARTITIONS, ModelSpec
 
 if TYPE_CHECKING:

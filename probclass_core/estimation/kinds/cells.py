@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from probclass_core.arrow.arrays import MISSING, FloatArray, IntArray
+from probclass_core.arrow.arrays import MISSING, FloatArray, IntArray, distinct
 from probclass_core.arrow.compiled import kernels
 from probclass_core.arrow.rows import Rows
 from probclass_core.errors import DataError, StoreError, one_of
@@ -240,8 +240,11 @@ class CellIndex:
         self.group = np.zeros(codes.shape[1], dtype=np.intp)
         self.first = np.zeros(0, dtype=np.intp)
         for run in _runs(sizes, codes.shape[1]):
-            keys, self.first, self.group = _distinct(self._encode(self.group, codes, run))
+            keys, self.group = distinct(self._encode(self.group, codes, run))
             self._steps.append((run, keys))
+            rows = np.arange(len(self.group))[::-1]
+            self.first = np.empty(len(keys), dtype=np.intp)
+            self.first[self.group[rows]] = rows  # the first occurrence is written last
 
     def find(self, codes: Sequence[IntArray] | IntArray) -> IntArray:
         """Numbers of combinations of codes, `MISSING` for one that does not occur.
@@ -262,17 +265,6 @@ class CellIndex:
         for code, size in zip(codes[run], self._sizes[run], strict=True):
             numbers = numbers * size + code
         return numbers
-
-
-def _distinct(numbers: IntArray) -> tuple[IntArray, IntArray, IntArray]:
-    """As `numpy.unique` with index and inverse, by hashing, which takes less time than sorting."""
-    encoded = pa.array(numbers).dictionary_encode()
-    keys, code = encoded.dictionary.to_numpy(), encoded.indices.to_numpy()
-    order = np.argsort(keys)
-    rank, first = np.empty((2, len(keys)), dtype=np.intp)
-    rank[order] = np.arange(len(keys))
-    first[code[::-1]] = np.arange(len(code))[::-1]  # the first occurrence is written last
-    return keys[order], first[order], rank[code]
 
 
 def _runs(sizes: Sequence[int], numbers: int) -> Iterator[slice]:
