@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
-from typing import Generic, Protocol, Self, TypeVar
+from typing import Protocol, Self, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -51,7 +52,7 @@ def sum_over_batches(
     if engine.in_process:
         measured = engine.map(measure, plan.batches(batch_rows))
     else:
-        parts = engine.map(_MeasureUnit(measure, batch_rows), plan.units)
+        parts = engine.map(partial(_measure_unit, measure, batch_rows), plan.units)
         measured = chain.from_iterable(parts)
     total = no_rows
     for sums in measured:
@@ -60,13 +61,10 @@ def sum_over_batches(
     return total
 
 
-@dataclass(frozen=True)
-class _MeasureUnit(Generic[Sums]):
-    measure: Callable[[pa.RecordBatch], Sums]
-    batch_rows: int
-
-    def __call__(self, unit: Unit) -> list[Sums]:
-        return [self.measure(batch) for batch in in_slices(unit.read(), self.batch_rows)]
+def _measure_unit(
+    measure: Callable[[pa.RecordBatch], Sums], batch_rows: int, unit: Unit
+) -> list[Sums]:
+    return [measure(batch) for batch in in_slices(unit.read(), batch_rows)]
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import chain
 from typing import Any, TypedDict, Unpack, overload
 
@@ -352,9 +352,9 @@ def _validate(
 ) -> CrossValidation:
     """Evaluate a spec on the folds."""
     models = _models(plan, spec, dealer, engine, on_rows)
-    evaluators = tuple(Evaluator(model, decision) for model in models)
+    evaluators = [Evaluator(model, decision) for model in models]
     totals = [evaluator.no_rows for evaluator in evaluators]
-    for measured in engine.map(_MeasureFolds(dealer, evaluators), plan.units):
+    for measured in engine.map(partial(_measure_folds, dealer, evaluators), plan.units):
         totals = [total + sums for total, sums in zip(totals, measured, strict=True)]
         on_rows(sum(sums.rows for sums in measured))
     evaluations = []
@@ -517,22 +517,18 @@ class _SummarizeFolds:
         ]
 
 
-@dataclass(frozen=True)
-class _MeasureFolds:
+def _measure_folds(
+    dealer: Dealer, evaluators: Sequence[Evaluator], unit: Unit
+) -> list[EvaluationSums]:
     """The work of an engine in evaluation: each fold of a unit, measured by its model."""
-
-    dealer: Dealer
-    evaluators: tuple[Evaluator, ...]
-
-    def __call__(self, unit: Unit) -> list[EvaluationSums]:
-        sums = [evaluator.no_rows for evaluator in self.evaluators]
-        for batch in unit.read():
-            folds = self.dealer.deal(batch)
-            for fold, evaluator in enumerate(self.evaluators):
-                held_out = batch.filter(pa.array(folds == fold))
-                for part in in_slices([held_out], evaluator.model.batch_rows):
-                    sums[fold] += evaluator.measure(part)
-        return sums
+    sums = [evaluator.no_rows for evaluator in evaluators]
+    for batch in unit.read():
+        folds = dealer.deal(batch)
+        for fold, evaluator in enumerate(evaluators):
+            held_out = batch.filter(pa.array(folds == fold))
+            for part in in_slices([held_out], evaluator.model.batch_rows):
+                sums[fold] += evaluator.measure(part)
+    return sums
 
 
 def _mean_and_error(values: pa.ChunkedArray) -> tuple[float | None, float | None]:

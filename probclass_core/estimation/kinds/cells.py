@@ -242,9 +242,9 @@ class CellIndex:
         for run in _runs(sizes, codes.shape[1]):
             keys, self.group = distinct(self._encode(self.group, codes, run))
             self._steps.append((run, keys))
-            rows = np.arange(len(self.group))[::-1]
             self.first = np.empty(len(keys), dtype=np.intp)
-            self.first[self.group[rows]] = rows  # the first occurrence is written last
+            # The first occurrence is written last.
+            self.first[self.group[::-1]] = np.arange(len(self.group))[::-1]
 
     def find(self, codes: Sequence[IntArray] | IntArray) -> IntArray:
         """Numbers of combinations of codes, `MISSING` for one that does not occur.
