@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, TypeGuard
+from typing import Any, NamedTuple, TypeGuard
 
 import numpy as np
 import pyarrow as pa
@@ -68,27 +68,16 @@ def group_numbers(
     return numbers
 
 
-@dataclass(frozen=True)
-class Group:
+class Group(NamedTuple):
     """Rows that are left out together.
 
     Attributes:
+        statistics: statistics of all rows of the group.
         sample: rows of the sample that are of the group.
-        classes: the classes that the group has.
-        blocks: statistics of all rows of the group, by name of the block.
-        rows: number of labeled rows.
     """
 
+    statistics: Statistics
     sample: pa.Table
-    classes: pa.Array
-    blocks: Mapping[str, pa.Table]
-    rows: int
-
-    @classmethod
-    def of(cls, statistics: Statistics, sample: pa.Table) -> Group:
-        """The group of some statistics."""
-        classes = statistics.classes["class"].combine_chunks()
-        return cls(sample, classes, statistics.blocks, statistics.labeled_rows)
 
 
 @dataclass(frozen=True)
@@ -145,11 +134,12 @@ class LeftOutRows:
             groups = (
                 _groups_of(parts, sample) if parts else _groups_of_sample(spec, sample, most_groups)
             )
-        total = sum(group.rows for group in groups)
+        labeled = [group.statistics.labeled_rows for group in groups]
+        total = sum(labeled)
         samples = [
             # From few rows nothing can be predicted; a group is not asked about, but it is asked.
-            group.sample if total - group.rows >= _LEAST_REST * total else group.sample.slice(0, 0)
-            for group in groups
+            sample if total - rows >= _LEAST_REST * total else sample.slice(0, 0)
+            for (_, sample), rows in zip(groups, labeled, strict=True)
         ]
         if sum(len(rows) > 0 for rows in samples) > 1:
             found = cls._of(model, statistics, samples, groups)
@@ -209,7 +199,7 @@ class LeftOutRows:
                 statistics, likelihood, classes, self.rows, self.truth, self._left_out
             )
         result = np.zeros((len(self.truth), len(classes)))
-        parts = [group.blocks[name] for group in self.groups] or [
+        parts = [group.statistics.blocks[name] for group in self.groups] or [
             estimator.summarize(rows, labels, counts) for rows, labels, counts in self._folds
         ]
         if len(parts) < 2:
@@ -277,8 +267,8 @@ class LeftOutRows:
         """Whether another group or fold has a class, by group and class."""
         known = np.zeros((self._count, len(self.model.classes)), np.bool_)
         known[self.group, self.truth] = True
-        for of_group, group in zip(known, self.groups, strict=False):
-            of_group[label_codes(group.classes, self.model.classes)] = True
+        for of_group, (statistics, _) in zip(known, self.groups, strict=False):
+            of_group[label_codes(statistics.classes["class"], self.model.classes)] = True
         others: BoolArray = known.sum(axis=0) - known > 0
         return others
 
@@ -335,7 +325,7 @@ def _groups_of(parts: Sequence[Statistics], sample: pa.Table) -> list[Group]:
     # The smallest hashes of all rows are among the smallest of each part.
     last = pc.max(sample[HASH])
     return [
-        Group.of(part, part.sample.filter(pc.less_equal(part.sample[HASH], last)))
+        Group(part, part.sample.filter(pc.less_equal(part.sample[HASH], last)))
         for part in parts
         if part.sample is not None
     ]
@@ -351,5 +341,5 @@ def _groups_of_sample(spec: ModelSpec, sample: pa.Table, most: int) -> list[Grou
     groups = []
     for number in range(numbers.max(initial=-1) + 1):
         rows = sample.filter(pa.array(numbers == number))
-        groups.append(Group.of(summarize_batches(weighted, rows.schema, rows.to_batches()), rows))
+        groups.append(Group(summarize_batches(weighted, rows.schema, rows.to_batches()), rows))
     return groups

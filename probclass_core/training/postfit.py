@@ -71,10 +71,9 @@ def with_density_quantiles(
     def measure(batch: pa.RecordBatch) -> tuple[FloatArray, FloatArray]:
         return model.posterior(batch).log_density, _weights(model, batch)
 
+    selection = Selection(open_table(source), partition, where)
     columns = _weight_columns(model)
-    batches, read, inputs = _map_batches(
-        model, measure, source, columns, partition, where, workers, progress
-    )
+    batches, read, inputs = _map_batches(model, measure, selection, columns, workers, progress)
     densities, rows = LogDensities(), 0
     for log_density, weights in batches:
         densities.add(log_density, weights)
@@ -139,10 +138,9 @@ def calibrate(
         rows = HeldOut(posterior.log_probability, explained, truth, _weights(raw, batch))
         return rows.of(truth != MISSING)
 
+    selection = Selection(open_table(source), partition, where)
     columns = (label, *_weight_columns(raw))
-    mapped, read, inputs = _map_batches(
-        raw, measure, source, columns, partition, where, workers, progress
-    )
+    mapped, read, inputs = _map_batches(raw, measure, selection, columns, workers, progress)
     batches = list(mapped)
     rows = sum(len(batch.truth) for batch in batches)
     if not any((batch.weights > 0.0).any() for batch in batches):
@@ -195,15 +193,12 @@ def _mean_posterior(
 def _map_batches(
     model: Model,
     measure: Callable[[pa.RecordBatch], Result],
-    source: Any,
+    selection: Selection,
     columns: Sequence[str],
-    partition: Mapping[str, Any] | None,
-    where: Where,
     workers: int | None,
     progress: ProgressOption,
 ) -> tuple[Iterator[Result], dict[str, Any], str | None]:
     """The results of `measure` for each batch, in order; provenance and digest of the rows."""
-    selection = Selection(open_table(source), partition, where)
     plan = selection.plan(columns, model.spec.features)
     counter = RowCounter(progress, plan.rows)
     batches = counter.count(plan.batches(model.batch_rows))
