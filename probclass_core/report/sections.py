@@ -130,13 +130,13 @@ def headline(
         measured: an evaluation of the model, or None for what its training recorded.
         operation: title, value and remark of further figures, such as those of its operation.
     """
-    provenance, spec = bundle.provenance, bundle.content["spec"]
+    provenance, spec = bundle.provenance, ModelSpec.from_dict(bundle.content["spec"])
     items = [*_figures(bundle, measured)[:2], *operation]
-    if "label" in spec:
+    if spec.label is not None:
         classes = counted(bundle.tables["priors"].num_rows, "class", "classes")
-        items.append(("Label", as_text(spec["label"]), classes))
+        items.append(("Label", spec.label, classes))
     items += [
-        ("Columns", number(len(bundle.content["features"])), counted(len(spec["blocks"]), "block")),
+        ("Columns", number(len(bundle.content["features"])), counted(len(spec.pool), "block")),
         ("Training rows", as_text(provenance.get("rows")), described_rows(provenance)),
     ]
     return tiles(items)

@@ -21,7 +21,13 @@ from probclass_core.arrow.arrays import (
     names_of_columns,
 )
 from probclass_core.arrow.parts import Part, parts_of_type
-from probclass_core.arrow.types import is_category_type, is_number_type, is_terms_type, value_type
+from probclass_core.arrow.types import (
+    is_category_type,
+    is_number_type,
+    is_terms_type,
+    is_text_type,
+    value_type,
+)
 from probclass_core.errors import SpecError
 from probclass_core.estimation.contract import Estimator
 from probclass_core.estimation.families.counted.options import LEAVE_ONE_OUT
@@ -282,7 +288,7 @@ def _are_iso_dates(values: pa.Array) -> bool:
     """Whether text is dates, or dates and times, as ISO 8601 writes them."""
     texts = values.dictionary_decode() if pa.types.is_dictionary(values.type) else values
     texts = texts.drop_null()
-    if not len(texts) or pa.types.is_boolean(texts.type):
+    if not len(texts) or not is_text_type(texts.type):
         return False
     for unit, zone in itertools.product(("us", "ns"), (None, "UTC")):
         with suppress(pa.ArrowInvalid):

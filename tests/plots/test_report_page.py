@@ -171,7 +171,7 @@ def test_the_page_says_what_the_model_is(model: pc.Model, page: ReadPage) -> Non
         shown = re.search(r" (\d+\.\d{4}) ", after)
         assert shown is not None
         assert float(shown[1]) == pytest.approx(weight, abs=1e-4)
-    assert "Training rows 600" in page.sections["headline"]
+    assert f" {len(model.spec.pool)} blocks Training rows 600" in page.sections["headline"]
     assert model.id in page.sections["training"]
     for note in [*model.spec.notes, *model.training.get("notes", [])]:
         assert note in page.sections["model"]

@@ -137,6 +137,16 @@ def test_a_model_of_the_prior_alone_is_a_warning_that_says_why(
     np.testing.assert_allclose(model.predict_proba(rows), 0.5)
 
 
+def test_a_pandas_category_of_integers_is_no_date() -> None:
+    label = np.tile(["no", "yes", "yes"], 100)
+    random = np.random.default_rng(0)
+    grade = pd.Categorical(np.where(random.random(300) < 0.2, 2, np.tile([1, 2, 3], 100)))
+    rows = pd.DataFrame({"grade": grade, "noise": random.normal(size=300), "label": label})
+    spec = pc.ModelSpec.auto(rows, "label")
+    assert "grade" in spec.features
+    assert not any("dates as text" in note for note in spec.notes)
+
+
 def test_notes_are_no_part_of_the_spec() -> None:
     spec = pc.ModelSpec.auto(mixed_table(), "label")
     again = pc.ModelSpec.from_dict(spec.to_dict())
