@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 from probclass_core.arrow.arrays import BoolArray, FloatArray
 from probclass_core.arrow.rows import Rows
-from probclass_core.errors import DataError, PluginError, one_of, shown
+from probclass_core.errors import DataError, NotSupportedError, PluginError, one_of, shown
 from probclass_core.estimation import formulas, tidy
 from probclass_core.estimation.contract import Estimator
 from probclass_core.estimation.families import scarce
@@ -102,11 +102,22 @@ class ColumnDensity(Estimator):
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         declared = vars(cls).get("parameters", {})
-        ranges = declared.values() if isinstance(declared, Mapping) else [declared]
-        if not all(isinstance(one, (tidy.Range, property)) for one in ranges):
+        by_name = declared if isinstance(declared, Mapping) else {"": declared}
+        if not all(isinstance(one, (tidy.Range, property)) for one in by_name.values()):
             raise PluginError(
                 f"{cls.__name__}: parameters are {shown(declared)}; map each name to the numbers "
                 "that it may be, as in {'rate': POSITIVE}."
+            )
+        if taken := by_name.keys() & {"class", "feature", "count"}:
+            raise PluginError(
+                f"{cls.__name__}: a parameter cannot have the name {one_of(sorted(taken))}, which "
+                "the table of parameters has already."
+            )
+        support = vars(cls).get("support", ColumnDensity.support)
+        if not _is_interval(support):
+            raise PluginError(
+                f"{cls.__name__}: support is {shown(support)}; name the least and the largest "
+                "value that has a density, as in (0.0, math.inf)."
             )
 
     @abstractmethod
@@ -250,7 +261,7 @@ class ColumnDensity(Estimator):
         if high < np.inf:
             conditions.append(x > high)
         if self.whole:
-            conditions.append(x.differs(formulas.Function("floor", x)))
+            conditions.append(x != formulas.Function("floor", x))
         return conditions
 
     @BEYOND_FLOAT64
@@ -266,9 +277,21 @@ class ColumnDensity(Estimator):
             [(formulas.IsExtreme(inside), formulas.as_expression(np.clip(1.0, *self.support)))],
             inside,
         )
-        density = formulas.as_expression(self.log_density(usual, ByName(p)))
+        try:
+            density = formulas.as_expression(self.log_density(usual, ByName(p)))
+        except (AttributeError, TypeError, ValueError) as error:  # of what only arrays can
+            raise NotSupportedError(f"log_density of a column has no SQL: {error}.") from error
         outside = [(condition, formulas.IMPOSSIBLE) for condition in self.outside(x)]
         return formulas.if_known([x], formulas.Case(outside, density) if outside else density)
+
+
+def _is_interval(support: object) -> bool:
+    match support:
+        case property():
+            return True
+        case (int() | float() as low, int() | float() as high):
+            return low < high
+    return False
 
 
 class DensityLikelihood:

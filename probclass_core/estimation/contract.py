@@ -51,7 +51,14 @@ import pyarrow as pa
 from probclass_core.arrow.arrays import FloatArray, IntArray
 from probclass_core.arrow.rows import Rows
 from probclass_core.display import counted
-from probclass_core.errors import DataError, NotSupportedError, PluginError, SpecError, one_of
+from probclass_core.errors import (
+    DataError,
+    NotSupportedError,
+    PluginError,
+    SpecError,
+    one_of,
+    shown,
+)
 from probclass_core.estimation.formulas import Formula
 from probclass_core.estimation.kinds.kind import DistinctRows, Kind, Sums
 from probclass_core.estimation.marginals import Marginal
@@ -252,6 +259,11 @@ class Estimator(ABC):
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
+        if not (isinstance(cls.Options, type) and issubclass(cls.Options, EstimatorOptions)):
+            raise PluginError(
+                f"{cls.__name__}: Options is {shown(cls.Options)}; derive a class from "
+                "EstimatorOptions."
+            )
         if isinstance(getattr(cls, "name", None), str) and cls.kind is Estimator.kind:
             for method in ("summarize", "merge"):
                 if getattr(cls, method) is getattr(Estimator, method):

@@ -161,7 +161,7 @@ class Density(ColumnDensity):
             PluginError: if they are not arrays like the values, by name.
         """
         terms = self.terms(x)
-        if not isinstance(terms, Mapping):
+        if not isinstance(terms, Mapping) or not terms:
             raise PluginError(
                 f"{self.name}: terms returns {shown(terms)}; map names to arrays like x, as in "
                 "{'x': x}."
@@ -172,7 +172,7 @@ class Density(ColumnDensity):
                     f"{self.name}: term {term!r} has the shape {np.shape(values)}, but x has "
                     f"{x.shape}; return a number for each value."
                 )
-        return terms
+        return {term: np.asarray(values, np.float64) for term, values in terms.items()}
 
     def _terms_of(self, name: str, x: FloatArray) -> Sequence[FloatArray]:
         """The terms of a column.

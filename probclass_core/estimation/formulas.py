@@ -22,7 +22,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from probclass_core.arrow.arrays import FloatArray
+from probclass_core.arrow.arrays import BoolArray, FloatArray
 from probclass_core.errors import NotSupportedError
 
 MOST_LOOKUPS = 2**18
@@ -77,9 +77,14 @@ class Expression(_Symbol):
     def __neg__(self) -> Expression:
         return 0.0 - self
 
-    def __pow__(self, exponent: float) -> Expression:
-        if exponent not in (2, 3):
-            raise NotSupportedError(f"the power {exponent!r} has no SQL; write exp(b * log(a)).")
+    def __abs__(self) -> Expression:
+        return Named(Function("abs", self))
+
+    def __pow__(self, exponent: Operand) -> Expression:
+        if not isinstance(exponent, (int, float)) or exponent not in (2, 3):
+            raise NotSupportedError(
+                "only a ** 2 and a ** 3 have SQL; write another power as exp(b * log(a))."
+            )
         base = Named(self)
         return square(base) if exponent == 2 else square(base) * base
 
@@ -95,13 +100,13 @@ class Expression(_Symbol):
     def __ge__(self, other: Operand) -> Condition:
         return Comparison(">=", self, as_expression(other))
 
-    def equals(self, other: Operand) -> Condition:
-        """Whether both are the same number."""
+    def __eq__(self, other: Operand) -> Condition:  # type: ignore[override]
         return Comparison("=", self, as_expression(other))
 
-    def differs(self, other: Operand) -> Condition:
-        """Whether they are different numbers."""
+    def __ne__(self, other: Operand) -> Condition:  # type: ignore[override]
         return Comparison("<>", self, as_expression(other))
+
+    __hash__ = object.__hash__
 
     @property
     def is_null(self) -> Condition:
@@ -109,7 +114,7 @@ class Expression(_Symbol):
         return IsNull(self)
 
 
-Operand: TypeAlias = "Expression | float | FloatArray"
+Operand: TypeAlias = "Expression | float | FloatArray | BoolArray"
 
 
 @dataclass(frozen=True, eq=False)
@@ -247,11 +252,14 @@ class Lookup(Expression):
 class Condition(_Symbol):
     """True, false, or unknown if it compares with null; unknown counts as false in a `Case`."""
 
-    def __and__(self, other: Condition) -> Condition:
-        return Junction("AND", self, other)
+    def __and__(self, other: Condition | Operand) -> Condition:
+        return Junction("AND", self, as_condition(other))
 
-    def __or__(self, other: Condition) -> Condition:
-        return Junction("OR", self, other)
+    def __or__(self, other: Condition | Operand) -> Condition:
+        return Junction("OR", self, as_condition(other))
+
+    def __bool__(self) -> bool:
+        raise NotSupportedError("a condition is true or false for each row; write numpy.where.")
 
 
 @dataclass(frozen=True, eq=False)
@@ -309,6 +317,11 @@ IMPOSSIBLE = Constant(np.array(-np.inf))
 def as_expression(value: Operand) -> Expression:
     """A number, or ``(k,)`` numbers of the classes, as a constant; an expression as it is."""
     return value if isinstance(value, Expression) else Constant(np.asarray(value, np.float64))
+
+
+def as_condition(value: Condition | Operand) -> Condition:
+    """A condition of the model alone, such as ``p.shape == 0``, as one of rows; others as are."""
+    return value if isinstance(value, Condition) else as_expression(value) != 0.0
 
 
 def known(*columns: Column) -> Expression:
@@ -400,7 +413,7 @@ _UFUNCS: Mapping[str, Callable[..., Any]] = {
     "sqrt": lambda x: Named(Function("sqrt", within(x, 0.0, math.inf))),
     "sin": lambda x: Named(Function("sin", x)),
     "cos": lambda x: Named(Function("cos", x)),
-    "absolute": lambda x: Named(Function("abs", x)),
+    "absolute": abs,
     "floor": lambda x: Named(Function("floor", x)),
     "maximum": lambda x, y: Case([(as_expression(x) < y, as_expression(y))], as_expression(x)),
     "minimum": lambda x, y: Case([(as_expression(x) > y, as_expression(y))], as_expression(x)),
@@ -409,10 +422,10 @@ _UFUNCS: Mapping[str, Callable[..., Any]] = {
     "less_equal": operator.le,
     "greater": operator.gt,
     "greater_equal": operator.ge,
-    "equal": lambda x, y: as_expression(x).equals(y),
-    "not_equal": lambda x, y: as_expression(x).differs(y),
-    "bitwise_and": operator.and_,
-    "bitwise_or": operator.or_,
+    "equal": operator.eq,
+    "not_equal": operator.ne,
+    "bitwise_and": lambda x, y: as_condition(x) & y,
+    "bitwise_or": lambda x, y: as_condition(x) | y,
 }
 """NumPy's and SciPy's functions that formulas have."""
 
@@ -437,4 +450,4 @@ def _where(function: Callable[..., Any], args: Sequence[Any]) -> Expression:
     if function is not np.where or len(args) != 3:
         raise NotSupportedError(f"the function {function.__name__} has no SQL.")
     condition, value, otherwise = args
-    return Case([(condition, as_expression(value))], as_expression(otherwise))
+    return Case([(as_condition(condition), as_expression(value))], as_expression(otherwise))

@@ -27,7 +27,16 @@ from probclass_core.arrow.parts import common_time_zones, feature_schema, select
 from probclass_core.arrow.rows import Rows
 from probclass_core.arrow.types import common_type
 from probclass_core.display import Part, Report, TablePart, counted
-from probclass_core.errors import DataError, ProbClassError, SpecError, StoreError, expect, one_of
+from probclass_core.errors import (
+    DataError,
+    PluginError,
+    ProbClassError,
+    SpecError,
+    StoreError,
+    expect,
+    one_of,
+    shown,
+)
 from probclass_core.estimation.contract import Estimator
 from probclass_core.estimation.kinds.kind import Kind
 from probclass_core.estimation.kinds.sample import Sample, rows_that_may_remain
@@ -443,7 +452,7 @@ def refine(statistics: Statistics, *, passes: int = 1) -> ModelSpec | None:
         passes: number of passes made so far; an estimator that allows no more is not asked.
 
     Raises:
-        PluginError: if an estimator is unknown.
+        PluginError: if an estimator is unknown, or asks for something other than options.
         SpecError: if an estimator refuses the options that it asked for.
     """
     expect(statistics, Statistics, STATISTICS_HINT)
@@ -457,6 +466,11 @@ def refine(statistics: Statistics, *, passes: int = 1) -> ModelSpec | None:
         name = str(block.name)
         if name in statistics.blocks and name in due:
             options = estimators[name].refine(statistics.blocks[name], classes)
+            if not isinstance(options, Mapping | None):
+                raise PluginError(
+                    f"{block.estimator} asks for another pass by {shown(options)}; return its "
+                    "options by name, or None."
+                )
             if options is not None:
                 refined = True
                 block = Block(

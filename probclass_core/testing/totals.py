@@ -155,6 +155,8 @@ class _Condition:
             start *= 2
         counts, size = (np.concatenate(parts) for parts in (starts, sizes))
         logs = self.log_likelihood({name: counts.astype(np.float64)})
+        if not logs.any():
+            logs = np.full_like(logs, math.nan)  # the model leaves the column out
         total: FloatArray = (size[:, None] * _exp(logs)).sum(axis=0)
         return Total(f"the counts of {name!r}{self.text}", total, total, np.zeros_like(total))
 

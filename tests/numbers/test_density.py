@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
+import duckdb
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -17,6 +18,7 @@ from probclass_core.authoring import (
     ABOVE_0,
     FINITE,
     POSITIVE,
+    PROBABILITY,
     Counts,
     FloatArray,
     HistogramDensity,
@@ -24,8 +26,10 @@ from probclass_core.authoring import (
     Terms,
     number,
 )
-from probclass_core.errors import DataError, NotSupportedError
+from probclass_core.errors import DataError, NotSupportedError, PluginError
+from probclass_core.testing.laws import masses_sum_to_1
 from probclass_core.testing.suite import EstimatorLaws, numbers
+from probclass_core.testing.trial import COUNTS, LABEL, Trial
 
 RNG = np.random.default_rng(7)
 
@@ -222,6 +226,116 @@ def test_a_function_without_sql_is_named_and_only_sql_is_refused() -> None:
         assert np.isfinite(scores(model, table)).all()
         with pytest.raises(NotSupportedError, match="the function fmod has no SQL"):
             model.to_sql(dialect="duckdb", source="rows")
+
+
+@pytest.mark.parametrize(
+    ("of_arrays_only", "named"),
+    [
+        (lambda x, p: -p.rate * x.copy(), "copy"),
+        (lambda x, p: -p.rate * np.power(x, 1.5), r"write another power as exp\(b \* log\(a\)\)"),
+        (lambda x, p: stats.expon.logpdf(x, scale=1.0 / p.rate), "write numpy.where"),
+    ],
+)
+def test_what_only_arrays_can_is_refused_by_sql_alone(of_arrays_only: Any, named: str) -> None:
+    class OfArrays(Exponential):
+        """What an array has and a column of a query lacks."""
+
+        name = "of_arrays"
+
+        def log_density(self, x: Any, p: Any) -> Any:
+            return of_arrays_only(x, p)
+
+    table = sample(Exponential)
+    with pc.trying(OfArrays):
+        model = pc.fit(table, spec(OfArrays))
+        assert np.isfinite(scores(model, table)).all()
+        with pytest.raises(NotSupportedError, match=named):
+            model.to_sql(dialect="duckdb", source="rows")
+
+
+def test_comparisons_and_absolute_values_have_sql() -> None:
+    class ZeroInflated(pc.Density):
+        """Zero more often than a geometric number is; far numbers are impossible in some."""
+
+        name = "zero_inflated"
+        support = (0.0, math.inf)
+        whole = True
+        parameters = {"zero": PROBABILITY, "mean": POSITIVE}
+
+        def terms(self, x: Any) -> Mapping[str, Any]:
+            return {"x": x, "is_zero": x == 0}
+
+        def estimate(self, m: Terms) -> Mapping[str, FloatArray]:
+            return {"zero": m.is_zero.mean, "mean": m.x.mean}
+
+        def log_density(self, x: Any, p: Any) -> Any:
+            more = np.log1p(-p.zero) - np.log(p.mean) + (x - 1.0) * np.log1p(-1.0 / p.mean)
+            usual = np.where(x == 0, np.log(p.zero), more) - 0.01 * abs(x - 3)
+            far = (p.mean < 3.0) & (x > 5) | (x != 7) & (x >= 9)
+            return np.where(far, -np.inf, np.where(p.mean > 1e6, 0.0, usual))
+
+    rows = {"x": [0.0, 0, 3, 2, 0, 5, 0, 4, 2, 7, None], "c": list("aabbabbbaab")}
+    with pc.trying(ZeroInflated):
+        model = pc.fit(rows, spec(ZeroInflated))
+        scored = {"x": [0, 1, 5, 6, 7, 8, 9, None]}
+        connection = duckdb.connect()
+        connection.register("rows", pa.table(scored))
+        found = connection.sql(model.to_sql(dialect="duckdb", source="rows")).fetchnumpy()
+        expected = model.predict_table(scored)
+    for name in ("p_a", "log_density"):
+        np.testing.assert_allclose(found[name], expected[name], rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("declared", "message"),
+    [
+        ({"support": (0, None)}, r"support is \(0, None\); name the least and the largest value"),
+        ({"support": (1.0, 0.0)}, r"support is \(1.0, 0.0\)"),
+        ({"support": (math.nan, 1.0)}, "support is"),
+        ({"parameters": {"count": POSITIVE}}, "a parameter cannot have the name 'count'"),
+        ({"Options": dict}, "Options is .*dict.*; derive a class from EstimatorOptions"),
+    ],
+)
+def test_a_wrong_declaration_is_named_when_the_class_is_made(
+    declared: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(PluginError, match=f"Wrong: {message}"):
+        type("Wrong", (Exponential,), {"name": "wrong", **declared})
+
+
+@pytest.mark.parametrize(
+    ("method", "result", "message"),
+    [
+        ("terms", {}, "wrong: terms returns {}; map names to arrays like x"),
+        ("next_pass", ["at_most"], "wrong asks for another pass by .*; return its options by name"),
+    ],
+)
+def test_a_wrong_result_is_shown_with_what_was_expected(
+    method: str, result: Any, message: str
+) -> None:
+    members = {"name": "wrong", "passes": 2, method: lambda *_: result}
+    wrong: Any = type("Wrong", (Exponential,), members)
+    with pc.trying(wrong), pytest.raises(PluginError, match=message):
+        pc.fit(sample(Exponential), spec(wrong))
+
+
+def test_the_masses_of_a_column_that_the_model_leaves_out_are_not_added_up() -> None:
+    class Shifted(pc.Density):
+        """Counts whose mean is above 0."""
+
+        name = "shifted"
+        support = (0.0, math.inf)
+        whole = True
+        parameters = {"mean": POSITIVE}
+
+        def estimate(self, m: Terms) -> Mapping[str, FloatArray]:
+            return {"mean": m.x.mean}
+
+        def log_density(self, x: Any, p: Any) -> Any:
+            return x * np.log(p.mean) - (x + 1.0) * np.log1p(p.mean)
+
+    zeros = pa.table({LABEL: ["a", "b"], "x": [0.0, 0.0]})
+    masses_sum_to_1(Trial(Shifted, ["x"], spaces={"x": COUNTS}), table=zeros)
 
 
 def test_a_misspelled_term_or_parameter_is_named() -> None:

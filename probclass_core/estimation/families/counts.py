@@ -142,7 +142,7 @@ class CountLikelihood:
     def _term(self, place: int, x: formulas.Column) -> formulas.Expression:
         """The log probability of a column, 0 if it is null."""
         factors, absence, weights = self.factors, self.absence[place], self.factors.weights[place]
-        cases = [(x.equals(0.0), formulas.as_expression(factors.absence[place]))]
+        cases = [(x == 0.0, formulas.as_expression(factors.absence[place]))]
         if factors.presences:
             return formulas.if_known(
                 [x], formulas.Case(cases, formulas.as_expression(absence + weights))

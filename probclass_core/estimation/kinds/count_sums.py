@@ -174,7 +174,7 @@ def refused_counts(columns: Sequence[formulas.Column], *, whole: bool) -> list[f
     if whole:
         # Not the floor of a null, which is an error for SQLAlchemy's function on SQLite.
         refused += [
-            column.differs(formulas.Function("floor", formulas.if_known([column], column)))
+            column != formulas.Function("floor", formulas.if_known([column], column))
             for column in columns
         ]
     return refused

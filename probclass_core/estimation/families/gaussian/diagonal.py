@@ -132,8 +132,8 @@ class GaussianDiagonal(ColumnDensity):
         distance = formulas.Distance(x, p["mean"], 1.0 / width * math.sqrt(0.5))
         density: formulas.Expression = peak - formulas.Square(distance)
         if is_mass.any():
-            at_mass = formulas.as_expression(is_mass).equals(1.0)
-            off_point = at_mass & x.differs(p["mean"])
+            at_mass = formulas.as_condition(is_mass)
+            off_point = at_mass & (x != p["mean"])
             at_peak = at_mass, formulas.as_expression(peak)
             density = formulas.Case([(off_point, formulas.IMPOSSIBLE), at_peak], density)
         return formulas.if_known([x], density)
