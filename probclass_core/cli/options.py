@@ -16,7 +16,7 @@ import click
 
 from probclass_core.cli import messages
 from probclass_core.errors import SpecError
-from probclass_core.io.filters import HIVE_NULL, Condition, parse_conditions, split_values
+from probclass_core.io.filters import Condition, parse_conditions, split_values
 from probclass_core.spec.files import read_values
 
 if TYPE_CHECKING:
@@ -83,15 +83,14 @@ def _pairs(
         yield name, value
 
 
-def parse_partition(texts: Sequence[str], option: str = "--partition") -> dict[str, str | None]:
-    """Parse values of partition columns from ``COLUMN=VALUE``; of null, the name of its folder.
+def parse_partition(texts: Sequence[str], option: str = "--partition") -> dict[str, str]:
+    """Parse values of partition columns from ``COLUMN=VALUE``.
 
     Raises:
         SpecError: if a text is not such a pair, or a column is given twice.
     """
     form = f"COLUMN=VALUE, as in {option} month=2014-01, and of several partitions a condition, as "
-    pairs = _pairs(texts, option, form + 'in --where "month in 2014-01,2014-02"')
-    return {name: None if value == HIVE_NULL else value for name, value in pairs}
+    return dict(_pairs(texts, option, form + 'in --where "month in 2014-01,2014-02"'))
 
 
 def parse_names(texts: Sequence[str], option: str) -> list[str]:
@@ -229,7 +228,7 @@ class Rows:
             'wind in NW,SE'; if repeated, rows that meet all.
     """
 
-    partition: Annotated[dict[str, str | None] | None, Parser(parse_partition)] = None
+    partition: Annotated[dict[str, str] | None, Parser(parse_partition)] = None
     where: Annotated[Any, Parser(parse_where)] = None
 
 

@@ -212,6 +212,8 @@ def partition_text(partition: Mapping[str, Any]) -> str:
 def typed_partition(schema: pa.Schema, partition: Mapping[str, Any] | None) -> dict[str, Any]:
     """Cast partition values to the types of their columns: "01" of an integer column is 1.
 
+    The text of null in the name of a partition is null.
+
     Raises:
         TableError: if a column does not exist.
         SpecError: if a value cannot be compared with its column.
@@ -220,9 +222,12 @@ def typed_partition(schema: pa.Schema, partition: Mapping[str, Any] | None) -> d
         raise SpecError(
             f"partition must be a table such as {{'month': '2014-01'}}, got {shown(partition)}."
         )
+    values = {
+        name: None if value == HIVE_NULL else value for name, value in (partition or {}).items()
+    }
     return {
         name: _scalar(_column_type(schema, name), value, (name, "==", value)).as_py()
-        for name, value in (partition or {}).items()
+        for name, value in values.items()
     }
 
 

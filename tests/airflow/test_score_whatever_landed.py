@@ -217,3 +217,12 @@ def test_a_summary_is_one_row_of_xcom_and_the_model_another(
     with create_session() as session:
         rows = session.scalars(select(XComModel.key).where(XComModel.dag_id == "xcom_rows")).all()
     assert {*rows} == {"_link_RunReportLink", "model", "return_value"}  # Airflow stores the link
+
+
+def test_a_partition_beside_partitions_is_an_error_when_the_file_is_parsed(
+    fields: dict[str, Any],
+) -> None:
+    with pytest.raises(ValueError, match="give partition or partitions, not both"):
+        ProbClassScoreOperator(
+            task_id="score", partition={"day": "d001"}, partitions="day > d001", **fields
+        )

@@ -13,7 +13,6 @@ import probclass_core as pc
 from probclass_core.cli.commands.train_and_score import to_toml
 from probclass_core.cli.options import parse_names, parse_partition, parse_where
 from probclass_core.errors import SpecError
-from probclass_core.io.filters import partition_text
 
 
 @pytest.mark.parametrize(
@@ -58,12 +57,6 @@ def test_partitions_keep_their_order() -> None:
 def test_an_invalid_partition_is_an_error_with_an_example(text: str) -> None:
     with pytest.raises(SpecError, match="as in --partition month=2014-01"):
         parse_partition([text])
-
-
-def test_a_null_partition_is_named_as_its_folder() -> None:
-    null = {"region": None}
-    assert partition_text(null) == "region=__HIVE_DEFAULT_PARTITION__"
-    assert parse_partition([partition_text(null)]) == null
 
 
 def test_a_repeated_partition_column_is_an_error() -> None:

@@ -26,6 +26,7 @@ from refusals import refused
 import probclass_core as pc
 from probclass_core.errors import DataError, SpecError, TableError
 from probclass_core.estimation.statistics import Statistics
+from probclass_core.io.filters import partition_text
 from probclass_core.io.open import open_table
 
 COUNT = pc.ModelSpec("air", [pc.Block("gaussian_diagonal", ["id"])])
@@ -174,6 +175,9 @@ def test_null_partition_value(tmp_path: Path) -> None:
     lake = partitioned(tmp_path, year=[2013, 2013, 2014, None, None, None])
     assert (lake / "year=__HIVE_DEFAULT_PARTITION__").is_dir()
     assert rows_read(lake, partition={"year": None}) == 3
+    text = "__HIVE_DEFAULT_PARTITION__"
+    assert partition_text({"year": None}) == f"year={text}"
+    assert rows_read(lake, partition={"year": text}) == 3
     assert rows_read(lake, where=[("year", "==", None)]) == 3
     assert rows_read(lake, where=[("year", "!=", None)]) == 3
     assert rows_read(lake, where=[("year", "!=", None), ("year", ">", "2013")]) == 1

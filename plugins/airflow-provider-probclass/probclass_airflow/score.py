@@ -49,7 +49,7 @@ class ProbClassScoreOperator(ProbClassOperator):
         partitions: conditions on partition columns, such as ``"month >= '2014-01'"``, a list of
             partitions, or a mapping of the fields of `probclass_core.Partitions`, such as
             ``{"where": [{"month": "2014-01"}], "catch_up": 7}``; all by default. In place of
-            `partition`, which must have rows.
+            `partition`, which must have rows; both are a ValueError.
         options: mapping of the fields of `probclass_core.ScoringOptions`.
         deleted: partitions of the sink that are gone from the source: ``"keep"`` and report them,
             ``"remove"`` each in one step, or ``"fail"`` before anything is written.
@@ -92,6 +92,8 @@ class ProbClassScoreOperator(ProbClassOperator):
         outlets: Sequence[Any] = (),
         **kwargs: Any,
     ) -> None:
+        if partitions is not None and kwargs.get("partition") is not None:
+            raise ValueError("give partition or partitions, not both.")
         aliases = _aliases(changed)
         # A mapped task has them already, see `partial`.
         outlets = [*(one for one in outlets if one not in aliases), *aliases]
