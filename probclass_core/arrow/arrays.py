@@ -278,31 +278,6 @@ def extremes(values: np.ndarray) -> Extremes:
     return float(np.fmin.reduce(values)), float(np.fmax.reduce(values)), missing
 
 
-def rounded_down(column: pa.Array, values: FloatArray) -> tuple[FloatArray, float]:
-    """Numbers, with integers that float64 cannot represent rounded down, not to the nearest.
-
-    Args:
-        column: a column of numbers.
-        values: its values as float64, ``(n,)``.
-
-    Returns:
-        Values ``(n,)``, and the largest distance between neighboring doubles around a value that
-        was rounded, a power of two; 0 if all values are exact.
-    """
-    inexact, exact = rounded_integers(column, values)
-    if not len(inexact):
-        return values, 0.0
-    near = values[inexact]
-    # Converting back may overflow: the limits of int64 and uint64 are not doubles.
-    over = near >= _limit(exact)
-    up = over | (np.where(over, 0.0, near).astype(exact.dtype) > exact)
-    rounded = np.where(up, np.nextafter(near, -np.inf), near)
-    down = values.copy()
-    down[inexact] = rounded
-    smaller = np.minimum(np.abs(rounded), np.abs(np.nextafter(rounded, np.inf)))
-    return down, float(np.spacing(smaller).max())
-
-
 def rounded_integers(column: pa.Array, values: FloatArray) -> tuple[IntArray, np.ndarray]:
     """Integers of a column that float64 cannot represent.
 

@@ -177,19 +177,6 @@ class Rows:
         arrays.check_finite(name, values, self.extremes(name))
         return values
 
-    def rounded_down(self, name: str) -> tuple[FloatArray, float]:
-        """`numbers`, with integers that float64 cannot represent rounded down.
-
-        Returns:
-            Values ``(n,)``, and the largest distance between neighboring doubles around a value
-            that was rounded, a power of two; 0 if all values are exact.
-
-        Raises:
-            DataError: as `numbers`.
-        """
-        make = functools.partial(arrays.rounded_down, self.column(name), self.numbers(name))
-        return self.once(name, "rounded down", make)
-
     def categories(self, name: str) -> tuple[NDArray[np.signedinteger[Any]], list[str]]:
         """A column as codes into its distinct values.
 
@@ -219,7 +206,7 @@ class Rows:
         """
 
         def find() -> IntArray:
-            bins = bins_of(self.rounded_down(name)[0], cuts)
+            bins = bins_of(self.numbers(name), cuts)
             if self.extremes(name)[2]:
                 bins[np.isnan(self.numbers(name))] = null
             return bins

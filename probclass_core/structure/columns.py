@@ -350,11 +350,12 @@ def _role(
     has_squares = column.is_number and not column.is_part and _squares_fit(values)
     column = replace(column, null_level=nulls >= _FEWEST_NULLS, has_squares=has_squares)
     is_integer = pa.types.is_integer(statistics.features.field(column.name).type)
-    if is_integer and not cells.exact and _different(values) <= _MOST_INTEGERS:
-        # Beyond 2⁵³ float64 rounds integers; as categories they are exact.
+    different = _different(values)
+    is_rounded = is_integer and len(cells.values) < different  # beyond 2⁵³
+    if is_rounded and different <= _MOST_INTEGERS:  # as categories they are exact
         return replace(column, kind="category", cuts=_cuts_between(cells))
     if column.kind == "number":
-        if len(cells.values) == 1 and not cells.exact:
+        if is_rounded and len(cells.values) == 1:
             return _TOO_LARGE
         lower = np.unique(estimators[name].finalize(table, classes)["lower"].to_numpy())
         column = replace(column, cuts=tuple(lower[np.isfinite(lower)].tolist()))
@@ -434,7 +435,7 @@ class _Cells:
 def _reason_to_leave_out(
     column: Column, cells: _Cells, statistics: Statistics, sample: pa.Table, nulls: int
 ) -> str | None:
-    if len(cells.values) == 1 and cells.exact and not nulls:
+    if len(cells.values) == 1 and not nulls and _different(sample[column.name]) == 1:
         return "they have the same value in every row"
     if statistics.rows < ENOUGH_ROWS:
         return None

@@ -7,7 +7,6 @@ cells.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
@@ -70,15 +69,16 @@ class Grids:
         group = label_codes(classes.dictionary, labels).astype(np.intp)[codes]
         cells, nulls = [], np.zeros((len(self.columns), len(labels)))
         for name, nulls_of_name in zip(self.columns, nulls, strict=True):
-            values, width, null = self._observed(rows, name)
+            values = rows.numbers(name)
             kept: BoolArray | slice = slice(None)
-            if null is not None:
+            if rows.extremes(name)[2]:
+                null = np.isnan(values)
                 kept = ~null
                 if name in self.null_columns:
                     weight = None if weights is None else weights[null]
                     nulls_of_name += np.bincount(group[null], weight, len(labels))
             weight = None if weights is None else weights[kept]
-            cells.append(histogram(values, width, group[kept], weight, len(labels), self.cells))
+            cells.append(histogram(values[kept], 0.0, group[kept], weight, len(labels), self.cells))
         return _table(self.columns, labels, cells, nulls)
 
     def merge(self, tables: Sequence[pa.Table]) -> pa.Table:
@@ -140,17 +140,6 @@ class Grids:
         # Merging is exact: cells of a grid are those of the same grid again.
         if not self.merge([statistics]).equals(statistics.replace_schema_metadata()):
             raise StoreError("its cells are not those of a grid, each once and in order.")
-
-    def _observed(self, rows: Rows, feature: str) -> tuple[FloatArray, float, BoolArray | None]:
-        """Numbers, their width, and the mask of the nulls ``(n,)`` if there are any."""
-        if math.isinf(self.cells):
-            values, width = rows.numbers(feature), 0.0
-        else:
-            values, width = rows.rounded_down(feature)
-        if rows.extremes(feature)[2]:
-            null = np.isnan(values)
-            return values[~null], width, null
-        return values, width, None
 
 
 def _table(

@@ -22,7 +22,7 @@ from probclass_core.arrow import arrays
 from probclass_core.arrow.arrays import BoolArray, FloatArray, IntArray
 from probclass_core.arrow.rows import Rows
 from probclass_core.arrow.types import is_number_type
-from probclass_core.errors import DataError, SpecError, StoreError, one_of
+from probclass_core.errors import SpecError, StoreError, one_of
 from probclass_core.estimation import tidy
 from probclass_core.estimation.contract import Estimator, Likelihood
 from probclass_core.estimation.evidence import dirichlet_categorical
@@ -233,31 +233,20 @@ class Counted(Estimator):
             np.append(histogram.counts[row, cell], nulls[without]),
         )
         encoder = self._encoder(name, values, cuts)
-        notes = [] if self.given.names else self._rounded(name, histogram, has_nulls)
+        notes = [] if self.given.names else self._rounded(name, histogram)
         return _Counted([encoder], counts, notes)
 
     def _cuts(self, cells: Histogram) -> list[float]:
         return cut_points(cells, self.options.method, self.options.bins, self.row_weight)
 
-    def _rounded(self, feature: str, cells: Histogram, has_nulls: bool) -> list[str]:
-        """A sentence about integers that were counted no finer than float64 represents them.
-
-        Raises:
-            DataError: instead, if they are all the same to float64, so that the column would say
-                nothing.
-        """
-        integers = pa.types.is_integer(self.features.field(feature).type)
-        largest = float(np.abs(cells.values).max(initial=0.0))
-        if not integers or not cells.width or largest < 2.0**52 * cells.width:
+    def _rounded(self, feature: str, cells: Histogram) -> list[str]:
+        """A sentence about integers that float64 does not tell apart."""
+        is_integer = pa.types.is_integer(self.features.field(feature).type)
+        if not is_integer or np.abs(cells.values).max(initial=0.0) < 2.0**53:
             return []
-        found = (
-            f"column {feature!r} has integers beyond 2⁵³, which float64 rounds to multiples of "
-            f"{cells.width:.0f}"
-        )
+        found = f"column {feature!r} has integers beyond 2⁵³, which float64 rounds"
         fix = "subtract a constant, or cast it to text and use categorical, if they matter"
-        if len(cells.values) == 1 and not has_nulls:
-            raise DataError(f"{found}, and all of them to the same; {fix}.")
-        return [f"{found}: {self.name} does not see smaller differences; {fix}."]
+        return [f"{found}: {self.name} does not see small differences; {fix}."]
 
     def finalize(self, statistics: pa.Table, classes: pa.Array) -> pa.Table:
         notes: list[str] = []

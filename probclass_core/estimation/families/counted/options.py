@@ -132,7 +132,7 @@ class CountedOptions(options.EstimatorOptions):
         at_least=FEWEST_CELLS,
         doc="Largest number of distinct values of a column that are counted as they are, to cut "
         "it; more are counted on the finest grid of a power of two with at most as many occupied "
-        "cells, and so are integers beyond 2⁵³ that float64 cannot represent.",
+        "cells.",
     )
     cuts: dict[str, list[float]] = options.option(
         {},
