@@ -450,6 +450,35 @@ def whole_numbers(column: pa.Array | pa.ChunkedArray, where: str) -> pa.Array | 
         ) from error
 
 
+def as_recorded(column: pa.Array, recorded: pa.Field) -> pa.Array:
+    """A column with bools where training had bools, and with 0 and 1 where it had integers.
+
+    Categories are compared as text, and ``true`` is not ``1``.
+
+    Args:
+        column: values of any type.
+        recorded: the column in training, of bools or integers.
+
+    Raises:
+        DataError: if training had bools, and a number is neither 0 nor 1.
+    """
+    is_bool = pa.types.is_boolean(column.type)
+    if is_bool == pa.types.is_boolean(recorded.type):
+        return column
+    if is_bool:
+        return column.cast(recorded.type)
+    if not is_number_type(value_type(column.type)):
+        return column
+    where = f"column {recorded.name!r}"
+    whole = whole_numbers(column, f"{where}: ")
+    other = pc.invert(pc.is_in(whole, pa.array([0, 1, None])))
+    if pc.any(other).as_py():
+        raise DataError(
+            f"{where} was bool in training, and {whole.filter(other)[0]} is neither 0 nor 1."
+        )
+    return whole.cast(pa.bool_())
+
+
 def class_labels(batch: pa.RecordBatch, label: str | None) -> pa.DictionaryArray:
     """The label column as a dictionary array of string, bool or int64 classes; nulls stay null.
 

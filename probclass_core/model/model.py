@@ -28,7 +28,7 @@ from typing import Any, Protocol, TypeGuard
 import numpy as np
 import pyarrow as pa
 
-from probclass_core.arrow.arrays import FloatArray, as_table, batch_rows, in_slices
+from probclass_core.arrow.arrays import FloatArray, as_recorded, as_table, batch_rows, in_slices
 from probclass_core.arrow.bundle import Bundle, json_digest
 from probclass_core.arrow.parts import TimeZones, select, source_columns, time_zones
 from probclass_core.arrow.rows import Rows
@@ -210,11 +210,25 @@ class Model(Report, ModelMethods):
             for name, estimator in bind(self.spec, self.features).items()
         }
 
+    @cached_property
+    def _bools_and_integers(self) -> list[tuple[int, pa.Field]]:
+        """Positions and fields of the features that were bools or integers in training."""
+        return [
+            (at, one)
+            for at, one in enumerate(self.features)
+            if pa.types.is_boolean(one.type) or pa.types.is_integer(one.type)
+        ]
+
     def rows(self, batch: pa.RecordBatch | Rows) -> Rows:
         """The features of one batch, which has their columns; `Rows` are returned as they are."""
         if isinstance(batch, Rows):
             return batch
-        return Rows(select(batch, self.spec.features, self.time_zones))
+        batch = select(batch, self.spec.features, self.time_zones)
+        for at, one in self._bools_and_integers:
+            column = batch.column(at)
+            if (recorded := as_recorded(column, one)) is not column:
+                batch = batch.set_column(at, one.name, recorded)
+        return Rows(batch)
 
     def log_likelihood(self, batch: pa.RecordBatch | Rows) -> FloatArray:
         """log p(x | c) of one batch, ``(n, k)``; the caller must not change the array.

@@ -202,6 +202,12 @@ NOT_SCORED: list[tuple[dict[str, Any], pc.Block, dict[str, Any], str]] = [
         "'x' is list<.*>, not a number; cast it or re-train",
     ),
     ({"x": N}, block("poisson"), {"x": [0.5]}, "'x' has a value 0.5, but its counts must be whole"),
+    (
+        {"x": [True, False] * (len(N) // 2)},
+        block("categorical"),
+        {"x": [0, 2]},
+        "column 'x' was bool in training, and 2 is neither 0 nor 1",
+    ),
 ]
 
 
@@ -212,6 +218,16 @@ def test_rows_that_a_model_cannot_score_are_refused(
     model = fit(rows, block)
     with pytest.raises(DataError, match=message):
         model.predict(scored)
+
+
+@pytest.mark.parametrize("trained", [bool, int])
+@pytest.mark.parametrize("scored", [[True, False, None], [1, 0, None], [1.0, 0.0, math.nan]])
+def test_a_bool_is_scored_as_0_and_1_are(trained: type, scored: list[Any]) -> None:
+    rows = {"x": [trained(n % 3 == 0) for n in range(30)], "label": ["a", "b", "b"] * 10}
+    model = pc.fit(rows, pc.ModelSpec("label", [pc.Block("categorical", ["x"])]))
+    expected = model.predict_proba({"x": [trained(True), trained(False), None]})
+    np.testing.assert_array_equal(model.predict_proba({"x": scored}), expected)
+    assert pc.health(model, {"x": scored}).columns["x"].unseen == 0.0
 
 
 @pytest.mark.parametrize("block", [JOINT, GIVEN], ids=["joint", "given"])
