@@ -114,7 +114,8 @@ def auto(
         max_classes: as for `ModelSpec`.
         groups: as for `ModelSpec`; blocks are chosen by what they say of rows of other groups.
         half_life: as for `ModelSpec`; blocks are chosen on rows that all count the same.
-        sql: whether SQL will score the rows, which cannot search for neighbors: no block does.
+        sql: whether SQL will score the rows, which cannot search for neighbors, nor use a normal of
+            more than four numbers if some are null: no block needs it to.
         like: an earlier spec, such as that of yesterday's model. Its blocks are kept, cuts of
             pairs included, if their log loss on the sample is at most 1 % above that of the
             blocks found now; then a fit with the same `cache` reads new units only.

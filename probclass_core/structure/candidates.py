@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from probclass_core.estimation.families.counted.options import LEAVE_ONE_OUT
+from probclass_core.estimation.families.gaussian.full import MOST_PATTERNS
 from probclass_core.estimation.kinds.sample import equal_rows_are_copies
 from probclass_core.spec.model_spec import Block
 from probclass_core.structure.columns import Column, Names
@@ -126,11 +127,18 @@ class Candidates:
                     yield child.given([parent], self.names, bins, **options)
 
     def _normals(self) -> Iterator[Block]:
-        """Normal densities of all numbers: a covariance for each class, and one for all."""
-        if len(self._numbers) >= 2:
+        """Normal densities of all numbers: a covariance for each class, and one for all.
+
+        SQL cannot score a row that has some of many numbers of a normal.
+        """
+        numbers = self._numbers
+        if self.profile.sql and len(numbers) > MOST_PATTERNS:
+            gaps = {column.name for column in self.profile.columns.used if column.null_level}
+            numbers = [name for name in numbers if name not in gaps]
+        if len(numbers) >= 2:
             for estimator, options in (("gaussian_full", _OUTLIERS), ("gaussian_shared", {})):
                 name = self.names.of(estimator)
-                yield Block(estimator, self._numbers, name, ridge=_RIDGE, **options)
+                yield Block(estimator, numbers, name, ridge=_RIDGE, **options)
 
     def _neighbors(self) -> Iterator[Block]:
         """KNN densities of all numbers, with few neighbors and more: if asked for, or if free."""

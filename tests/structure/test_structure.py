@@ -8,6 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -254,6 +255,22 @@ def test_a_small_table_has_neighbors_where_they_help_and_sql_does_not_score_it()
     alike = table.append_column("day", pa.array(np.arange(400) // 100))
     spec = pc.ModelSpec.auto(alike, "label", groups="day")
     assert "knn_density" not in {block.estimator for block in spec.blocks}
+
+
+def test_sql_scores_rows_with_nulls_of_a_model_that_is_made_for_it() -> None:
+    random = np.random.default_rng(1)
+    label = random.integers(0, 2, 600)
+    numbers = random.normal(size=(600, 6)) @ random.normal(size=(6, 6)) + label[:, None]
+    numbers[::7, 0] = numbers[::11, 1] = np.nan
+    columns = {f"x{place}": pa.array(x, from_pandas=True) for place, x in enumerate(numbers.T)}
+    rows = pa.table({**columns, "label": label})
+    model = pc.fit(rows, pc.ModelSpec.auto(rows, "label", sql=True))
+    assert any(block.estimator.startswith("gaussian") for block in model.spec.blocks)
+    connection = duckdb.connect()
+    connection.register("rows", rows)
+    found = connection.sql(model.to_sql(dialect="duckdb", source="rows")).to_arrow_table()
+    assert found["p_1"].null_count == 0
+    np.testing.assert_allclose(found["p_1"], model.predict_proba(rows)[:, 1], atol=1e-9)
 
 
 def test_a_row_is_not_predicted_from_its_own_copies() -> None:

@@ -48,7 +48,7 @@ _REPAIRED_EIGENVALUE = 1e-9
 _REORDERED = 1e-9
 """More than the relative difference of sums of the same weights in different orders."""
 
-_MOST_PATTERNS = 4
+MOST_PATTERNS = 4
 """Up to this many columns a formula sums out nulls: each set of observed columns has a density."""
 
 _MOST_WHITENING = 2**26
@@ -460,7 +460,7 @@ class FullLikelihood:
         if not columns:
             return Formula([])
         of_all = self._formula_of(np.array(places), columns)
-        if len(columns) > _MOST_PATTERNS:
+        if len(columns) > MOST_PATTERNS:
             return Formula([formulas.if_known(columns, of_all)], complete=self.features)
         branches: list[tuple[Condition, Expression]] = []
         for size in places:
