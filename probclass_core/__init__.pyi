@@ -23,7 +23,7 @@ from .pipeline.evaluation import compare as compare, evaluate as evaluate, healt
 from .pipeline.training import fit as fit, summarize as summarize
 from .plugins.hookspecs import hookimpl as hookimpl
 from .plugins.manager import estimators as estimators, trying as trying
-from .scoring.commits import commits as commits
+from .scoring.selection import commits as commits
 from .scoring.options import ScoringOptions as ScoringOptions
 from .scoring.score import score as score
 from .scoring.selection import Partitions as Partitions

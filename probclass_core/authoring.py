@@ -101,7 +101,7 @@ from probclass_core.io.table import Plan as Plan
 from probclass_core.io.table import Source as Source
 from probclass_core.io.table import Unit as Unit
 from probclass_core.io.table import columns_and_filter as columns_and_filter
-from probclass_core.plugins.descriptors import PROBCLASS_API as PROBCLASS_API
-from probclass_core.plugins.descriptors import EnginePlugin as EnginePlugin
-from probclass_core.plugins.descriptors import EstimatorPlugin as EstimatorPlugin
-from probclass_core.plugins.descriptors import TableFormat as TableFormat
+from probclass_core.plugins.hookspecs import PROBCLASS_API as PROBCLASS_API
+from probclass_core.plugins.hookspecs import EnginePlugin as EnginePlugin
+from probclass_core.plugins.hookspecs import EstimatorPlugin as EstimatorPlugin
+from probclass_core.plugins.hookspecs import TableFormat as TableFormat

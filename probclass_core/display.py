@@ -1,5 +1,7 @@
 """Reports of results: as text, for ``print``, as HTML, for notebooks, in short, and as JSON.
 
+Times and descriptions of rows, at the end, read the same on the command line and on pages.
+
 A report is a list of parts, so that all forms have the same content. Values come from data and
 may be anything: control characters are escaped in all forms, and HTML contains neither scripts nor
 any value as markup.
@@ -15,9 +17,12 @@ import textwrap
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
+
+from probclass_core.errors import hide_credentials
 
 MOST_ROWS = 20
 """Number of rows of a table that a report shows."""
@@ -322,3 +327,41 @@ def json_values(value: Any) -> Any:
     if isinstance(value, float):
         return float(value) if math.isfinite(value) else None
     return value
+
+
+def minute(moment: datetime | str | None) -> str | None:
+    """A time in UTC to the minute, such as ``2014-01-31 05:00 UTC``; None if unknown.
+
+    Args:
+        moment: the time, or its ISO 8601 text, in UTC.
+    """
+    if not moment:
+        return None
+    return f"{str(moment)[:16].replace('T', ' ')} UTC"
+
+
+def described_rows(provenance: Mapping[str, Any]) -> str:
+    """Source, partition and conditions of the rows that were read, as one would type them.
+
+    Credentials in the source are left out, and so is whatever is not in the recorded form.
+
+    Args:
+        provenance: a record with any of the keys ``source``, ``partition`` and ``where``.
+    """
+    partition, where = provenance.get("partition"), provenance.get("where")
+    parts = [hide_credentials(str(provenance.get("source") or ""))]
+    if isinstance(partition, Mapping):
+        parts += [f"{key}={value}" for key, value in partition.items()]
+    if isinstance(where, str):  # a pyarrow expression, which a call from Python may pass
+        parts.append(where)
+    elif isinstance(where, Sequence):
+        parts += [
+            " ".join(map(_operand, condition)).replace(" == ", "=")
+            for condition in where
+            if isinstance(condition, (list, tuple))
+        ]
+    return ", ".join(filter(None, parts))
+
+
+def _operand(value: object) -> str:
+    return f"({', '.join(map(str, value))})" if isinstance(value, list) else str(value)

@@ -171,8 +171,8 @@ def test_the_provider_uses_public_names_only() -> None:
         *(f"probclass_core.report.{name}" for name in report.__all__),
         # The pages show values as reports and the command line do.
         "probclass_core.errors.hide_credentials",
-        "probclass_core.store.display.described_rows",
-        "probclass_core.store.display.minute",
+        "probclass_core.display.described_rows",
+        "probclass_core.display.minute",
     }
     provider = ROOT / "plugins" / "airflow-provider-probclass" / "probclass_airflow"
     used = {

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 import probclass_core as pc
 from benchmarks import report
-from probclass_core.store.references import ModelVersion
+from probclass_core.store.records import ModelVersion
 
 FIRST, LAST = "2010-01", "2014-12"
 TRAIN_ON = 24

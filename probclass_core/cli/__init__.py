@@ -5,15 +5,12 @@ In reading order:
 - `app`: the list of commands; a failure is one line on stderr, with exit code 2. (Without the extra
   ``cli`` the exit code is 1.)
 - `commands`: one module per group of commands:
-    - `init`: init, a project file for a table.
-    - `train_and_score`: fit, calibrate, score.
+    - `start`: init, a project file for a table; demo, train and score the bundled data.
+    - `train_and_score`: fit, calibrate, score; sql, the query that scores a table in a database.
     - `analysis`: evaluate, health, explain, importance, compare, drift, report.
     - `models`: models ls, history, delete, prune; inspect, promote, rollback.
-    - `sql`: sql, the query that scores a table in a database.
-    - `cache`: cache gc.
-    - `tables`: table inspect, table labels, table clean.
+    - `tables`: table inspect, table labels, table clean; cache gc.
     - `estimators`: estimators; plugin new, a project for an estimator of your own.
-    - `demo`: train and score the bundled data.
 - `options`: options that several commands take, alone and in groups; from text such as
   ``month >= 2013-01`` to their values.
 - `command`: from a function, its parameters and its docstring to a command, its options and help.

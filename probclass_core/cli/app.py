@@ -15,7 +15,7 @@ from probclass_core.cli.messages import Messages, collected_messages, show_messa
 from probclass_core.errors import ProbClassError
 
 COMMANDS: Tree = {
-    "init": "init",
+    "init": "start",
     "fit": "train_and_score",
     "score": "train_and_score",
     "evaluate": "analysis",
@@ -27,11 +27,11 @@ COMMANDS: Tree = {
     "drift": "analysis",
     "inspect": "models",
     "report": "analysis",
-    "sql": "sql",
+    "sql": "train_and_score",
     "promote": "models",
     "rollback": "models",
     "estimators": "estimators",
-    "demo": "demo",
+    "demo": "start",
     "models": {
         "": "List the models of a store and their versions; their promotions; delete versions.",
         "ls": "models",
@@ -46,7 +46,7 @@ COMMANDS: Tree = {
         "labels": "tables",
         "clean": "tables",
     },
-    "cache": {"": "Remove cached statistics.", "gc": "cache"},
+    "cache": {"": "Remove cached statistics.", "gc": "tables"},
 }
 """Where the function of each command is; of a group, its help and its commands."""
 

@@ -21,7 +21,7 @@ from probclass_core.spec.files import read_values
 
 if TYPE_CHECKING:
     from probclass_core import DecisionRule, Model, ModelStore, Watch
-    from probclass_core.store.references import ModelVersion
+    from probclass_core.store.records import ModelVersion
 
 
 @dataclass(frozen=True)

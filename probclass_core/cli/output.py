@@ -20,11 +20,18 @@ from rich.table import Table
 from rich.text import Text
 
 from probclass_core.cli.messages import console_of, prints_json
-from probclass_core.display import MOST_ROWS, Report, TablePart, cell_text, report_of, shortened
+from probclass_core.display import (
+    MOST_ROWS,
+    Report,
+    TablePart,
+    cell_text,
+    minute,
+    report_of,
+    shortened,
+)
 from probclass_core.display import Part as ReportPart
 from probclass_core.display import number_format as format_of
 from probclass_core.errors import hide_credentials
-from probclass_core.store.display import minute
 from probclass_core.store.records import is_id
 
 _MAX_NUMBERS = 64

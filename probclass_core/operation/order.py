@@ -3,6 +3,10 @@
 Runs go forward in time, along one partition column: of a table by region and day, all regions of a
 day belong to one run. The ledger of promotions says on which rows challengers were judged, and a
 run of older rows, such as one of a backfill beside the schedule, moves no alias.
+
+Upstream, scored partitions may be rewritten or deleted, or a region may be missing. Labels that
+come later are written to the same rows. So a partition counts as rewritten only if its number of
+rows changed; what was served stays in any case, until somebody scores it again.
 """
 
 from __future__ import annotations
@@ -11,6 +15,7 @@ import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime
 from itertools import pairwise
+from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -25,6 +30,8 @@ from probclass_core.io.filters import (
     typed_conditions,
     typed_partition,
 )
+from probclass_core.io.open import open_table
+from probclass_core.io.references import TableRef
 from probclass_core.io.table import Source
 from probclass_core.store.model_store import ModelStore
 
@@ -183,3 +190,96 @@ def _position(value: Any) -> float | None:
     except ValueError:
         return None
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() / 86400
+
+
+def changed_since_scored(
+    store: ModelStore,
+    name: str,
+    source: Any,
+    sink: str | Path | TableRef,
+    partition: Mapping[str, Any],
+    count: int,
+) -> list[str]:
+    """The last partitions before one whose rows are not those that were scored, in order.
+
+    Only footers are read. A partition that cannot be read is left to whoever reads it.
+
+    Args:
+        store: store of the model.
+        name: name of the model.
+        source: table of the rows.
+        sink: scored table.
+        partition: partition that is scored now, such as a day, with all its regions.
+        count: number of scored partitions before it, such as days, to look at.
+
+    Returns:
+        A sentence for each, without a period.
+
+    Raises:
+        StoreError: if the records cannot be read.
+        TableError: if the source cannot be opened.
+    """
+    if name not in store.models():
+        return []
+    table, uri = open_table(source), TableRef.parse(sink).uri
+    column, last = time_column(table, partition)
+    columns = table.partition_columns
+    scored: dict[Any, dict[str, Mapping[str, Any]]] = {}
+    for record in store.scorings(name):
+        for part in record.partitions if record.sink == uri else ():
+            if {*part["partition"]} == {*columns}:
+                typed = typed_partition(table.schema, part["partition"])
+                of_value = scored.setdefault(typed[column], {})
+                of_value[_text(columns, typed)] = {**part, "partition": typed}
+    existing = {_text(columns, one) for one in table.partitions()}
+    found = []
+    looked_at = sorted(value for value in scored if value is not None and value < last)[-count:]
+    for text, part in (one for value in looked_at for one in scored[value].items()):
+        if text not in existing:
+            found.append(f"{text} was scored and is gone from the source")
+            continue
+        try:
+            rows = table.plan([column], partition=part["partition"]).rows
+        except ProbClassError:
+            continue
+        if rows is not None and part["rows"] is not None and rows != part["rows"]:
+            found.append(
+                f"{text} had {part['rows']:,} rows when it was scored, and has {rows:,} now"
+            )
+    return found
+
+
+def missing_beside(source: Any, partition: Mapping[str, Any], count: int) -> list[str]:
+    """The regions or the like that partitions before one have, and it does not.
+
+    Args:
+        source: table of the rows.
+        partition: partition that is scored now, such as a day, with all its regions.
+        count: number of partitions before it, such as days, to compare it with.
+
+    Returns:
+        A sentence for each, without a period; none if the table has no rows of the partition.
+
+    Raises:
+        TableError: if the source cannot be opened.
+    """
+    table = open_table(source)
+    column, last = time_column(table, partition)
+    regions: dict[Any, list[str]] = {}
+    for one in table.partitions():
+        others = [name for name in table.partition_columns if name != column]
+        regions.setdefault(one[column], []).append(_text(others, one))
+    here = regions.get(last)
+    if here is None:
+        return []
+    before = sorted(value for value in regions if value is not None and value < last)
+    newest = {region: value for value in before[len(before) - count :] for region in regions[value]}
+    return [
+        f"{column}={last} has no {region}, and {column}={value} has"
+        for region, value in newest.items()
+        if region not in here
+    ]
+
+
+def _text(columns: Sequence[str], partition: Mapping[str, Any]) -> str:
+    return partition_text({name: partition[name] for name in columns})

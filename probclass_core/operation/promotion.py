@@ -24,7 +24,7 @@ from probclass_core.operation.order import judged_beyond, rows_judged
 from probclass_core.store.gate import Decision, Gate, TrainedOn
 from probclass_core.store.model_store import ModelStore
 from probclass_core.store.promotions import Promotion
-from probclass_core.store.references import DEFAULT_ALIAS, ModelVersion
+from probclass_core.store.records import DEFAULT_ALIAS, ModelVersion
 from probclass_core.training.overlap import trained_on
 
 log = logging.getLogger(__name__)

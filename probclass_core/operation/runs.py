@@ -46,8 +46,8 @@ from probclass_core.operation.order import judged_beyond, rows_judged, steps_bet
 from probclass_core.pipeline.evaluation import evaluate
 from probclass_core.store.model_store import ModelStore
 from probclass_core.store.promotions import Promotion
-from probclass_core.store.references import DEFAULT_ALIAS, ModelVersion
-from probclass_core.store.scorings import ScoringRecord, is_part_of
+from probclass_core.store.records import DEFAULT_ALIAS, ModelVersion
+from probclass_core.store.results import ScoringRecord, is_part_of
 from probclass_core.training.overlap import trained_on
 
 log = logging.getLogger(__name__)

@@ -24,9 +24,8 @@ from probclass_core.execution.engine import EngineOption
 from probclass_core.execution.open import open_engine
 from probclass_core.execution.progress import ProgressOption, RowCounter, draws_progress
 from probclass_core.io.filters import Where
-from probclass_core.io.missing_columns import MissingColumns
 from probclass_core.io.open import open_table
-from probclass_core.io.selection import Selection
+from probclass_core.io.selection import MissingColumns, Selection
 from probclass_core.model.decision import CompiledRule, DecisionOption
 from probclass_core.model.model import ModelOption, as_model, is_model
 from probclass_core.pipeline.training import summarize

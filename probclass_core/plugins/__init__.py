@@ -1,6 +1,5 @@
 """Plugins: estimators, table formats and engines, found by name.
 
-descriptors  descriptors that plugins register, and their API version
-hookspecs    the hooks that plugins implement
+hookspecs    the hooks that plugins implement, what they register, and its API version
 manager      finds and loads built-in and third-party plugins
 """

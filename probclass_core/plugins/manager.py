@@ -22,7 +22,7 @@ import pluggy
 
 from probclass_core.errors import PluginError, SpecError, one_of, suggest, unknown_option
 from probclass_core.plugins import hookspecs
-from probclass_core.plugins.descriptors import (
+from probclass_core.plugins.hookspecs import (
     PROBCLASS_API,
     EnginePlugin,
     EstimatorPlugin,
@@ -40,8 +40,8 @@ Registered = TypeVar("Registered", EstimatorPlugin, TableFormat, EnginePlugin)
 ENTRY_POINT_GROUP = "probclass"
 BUILT_IN = (
     "probclass_core.estimation.families.built_in",
-    "probclass_core.io.built_in",
-    "probclass_core.execution.built_in",
+    "probclass_core.io.open",
+    "probclass_core.execution.open",
     "probclass_core.sql.built_in",
 )
 

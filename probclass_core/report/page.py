@@ -22,7 +22,7 @@ from probclass_core.pipeline.evaluation import evaluate
 from probclass_core.report.html import Html, image, joined, paragraph, text
 from probclass_core.report.pictures import as_svg
 from probclass_core.report.sections import Measured, headline, sections
-from probclass_core.store.evaluations import EvaluationRecord
+from probclass_core.store.results import EvaluationRecord
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -19,7 +19,7 @@ import pyarrow as pa
 from probclass_core.analysis.evaluation import Evaluation
 from probclass_core.analysis.importance import Importance
 from probclass_core.arrow.bundle import Bundle
-from probclass_core.display import TablePart, counted, report_of
+from probclass_core.display import TablePart, counted, described_rows, report_of
 from probclass_core.model.block_weights import ranked_blocks
 from probclass_core.model.description import describe
 from probclass_core.model.model import SPEC_NOTES
@@ -41,7 +41,6 @@ from probclass_core.report.html import (
     words,
 )
 from probclass_core.spec.model_spec import ModelSpec
-from probclass_core.store.display import described_rows
 
 Picture = Callable[[str | None, str], Html]
 """The image of the effect of a column, or without one of the reliability of the evaluation, and its

@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias, get_type_hints
 from probclass_core.analysis.distributions.watch import Watch, WatchOption
 from probclass_core.arguments import check_argument, from_fields
 from probclass_core.errors import SpecError, shown
-from probclass_core.io.missing_columns import MissingColumns
+from probclass_core.io.selection import MissingColumns
 from probclass_core.model.decision import DecisionOption, DecisionRule
 
 PosteriorFormat = Literal["columns", "list"]

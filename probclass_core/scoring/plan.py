@@ -18,9 +18,9 @@ from probclass_core.arrow.bundle import as_json, json_digest
 from probclass_core.arrow.parts import source_columns
 from probclass_core.errors import TableError, TableMismatchError
 from probclass_core.io.filters import Where, parse_where, partition_text, typed_partition
-from probclass_core.io.missing_columns import missing_shares, with_missing_columns
 from probclass_core.io.open import open_sink, open_table
 from probclass_core.io.references import TableRef, matches, split_pattern
+from probclass_core.io.selection import missing_shares, with_missing_columns
 from probclass_core.io.sink import ColumnChanges, Sink, StagedPartition, TypedPartition
 from probclass_core.io.table import Plan, Source
 from probclass_core.model.contributions import Contributions

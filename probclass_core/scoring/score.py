@@ -7,15 +7,16 @@ an earlier run was stopped.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias, cast
 
 from probclass_core.arguments import checks_arguments
 from probclass_core.arrow.bundle import plain_json
-from probclass_core.errors import SpecError, TableError, TableMismatchError
+from probclass_core.errors import SpecError, StoreError, TableError, TableMismatchError
 from probclass_core.execution.engine import Engine, EngineOption
 from probclass_core.execution.open import open_engine
 from probclass_core.execution.progress import ProgressOption, RowCounter, draws_progress
@@ -23,10 +24,10 @@ from probclass_core.io.filters import Where, partition_text
 from probclass_core.io.open import open_table
 from probclass_core.io.references import TableRef
 from probclass_core.io.sink import ColumnChanges, TypedPartition
+from probclass_core.model.model import Model, ModelOption, as_model
 from probclass_core.scoring.options import ScoringOption, ScoringOptions
 from probclass_core.scoring.partition import score_partitions
 from probclass_core.scoring.plan import PlannedPartition, ScoringPlanner
-from probclass_core.scoring.recording import StoredModelOption, load_scorer, record_scored
 from probclass_core.scoring.reports import (
     PARTITION_FAILURES,
     PartitionFailure,
@@ -42,10 +43,15 @@ from probclass_core.scoring.selection import (
     key_of,
 )
 from probclass_core.store.model_store import ModelStore
-from probclass_core.store.references import ModelVersion
-from probclass_core.store.scorings import unscored
+from probclass_core.store.records import ModelVersion
+from probclass_core.store.results import unscored
+
+log = logging.getLogger(__name__)
 
 _NAMES_IN_MESSAGE = 5
+
+StoredModelOption: TypeAlias = ModelOption | ModelVersion | str
+"""A model; with a store, a version in it or a reference to one."""
 
 Deleted = Literal["keep", "remove", "fail"]
 """What happens to partitions of the sink that are gone from the source: keep them and report them,
@@ -392,3 +398,38 @@ class ScoringRun:
     def _failed(self, values: Mapping[str, Any], failure: PartitionFailure) -> PartitionOutcome:
         self.first_failure = self.first_failure or failure
         return PartitionOutcome.of_failure(values, failure)
+
+
+def load_scorer(
+    model: StoredModelOption, store: ModelStore | None
+) -> tuple[Model, ModelVersion | None]:
+    """The model, and its version if it is in a store.
+
+    Raises:
+        SpecError: if it is a model without a name although a store is given, or no model.
+        StoreError: if the version does not exist or cannot be read.
+    """
+    if store is None:
+        return as_model(cast("ModelOption", model)), None
+    if not isinstance(model, (ModelVersion, str)):
+        raise SpecError(
+            "with store, model must be a version or a reference such as 'air@champion', so that "
+            f"the scoring is recorded with it, got a {type(model).__name__}."
+        )
+    version = store.resolve(model)
+    return store.load(version), version
+
+
+def record_scored(
+    store: ModelStore | None,
+    version: ModelVersion | None,
+    report: ScoreReport,
+    provenance: Mapping[str, Any],
+) -> None:
+    """Record what was scored with a version of a store, if there is one."""
+    if store is None or version is None or report.dry_run:
+        return
+    try:
+        store.record_scoring(version, report, provenance=provenance)
+    except StoreError as error:  # the rows are committed, and the store may be read-only
+        log.warning("scored, but not recorded in the store: %s", error)

@@ -1,21 +1,22 @@
-"""Which partitions of a source and its sink a scoring considers."""
+"""Which partitions of a source and its sink a scoring considers, and the commits of a sink."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import Any, TypeAlias, TypeGuard
 
 import pyarrow.compute as pc
 
-from probclass_core.arguments import check_argument
+from probclass_core.arguments import check_argument, checks_arguments
 from probclass_core.arrow.bundle import as_json
 from probclass_core.errors import SpecError, TableError, one_of, shown, suggest
 from probclass_core.io.filters import Condition, Where, parse_where, typed_partition
-from probclass_core.io.open import open_table
+from probclass_core.io.open import open_sink, open_table
 from probclass_core.io.references import TableRef
+from probclass_core.io.sink import Sink, TypedPartition
 from probclass_core.io.table import Source
-from probclass_core.scoring.commits import commits
 from probclass_core.spec.model_spec import category_text
 
 
@@ -329,3 +330,39 @@ def _number(name: str, value: object) -> object:
         return int(value) if isinstance(value, str) else value
     except ValueError:
         raise SpecError(f"{name} must be a whole number, got {shown(value)}.") from None
+
+
+@checks_arguments
+def commits(
+    sink: str | Path | TableRef,
+    *,
+    partition: Mapping[str, Any] | None = None,
+    where: Where = None,
+) -> list[Mapping[str, Any]]:
+    """List the commits that the rows of a scored table come from, without reading the rows.
+
+    Args:
+        sink: the scored table, as for `pipeline.score`.
+        partition: partition to look at; by default all of them in order.
+        where: conditions on partition columns, such as ``"month >= '2014-01'"``.
+
+    Returns:
+        Commit records in the order of the partitions: commit_id, model_id, partition, rows, source,
+        input (digest of its files), input_version, the configuration, and ``health`` if it was
+        recorded; see `Health.from_dict`. Rows of other writers have none, nor has a CSV file.
+
+    Raises:
+        TableError: if the table or partition does not exist or cannot be read.
+    """
+    ref = TableRef.parse(sink)
+    table = open_table(ref)
+    partitions = [partition or {}]
+    if not partition and table.partition_columns:
+        partitions = list(table.partitions(parse_where(where)))
+    found: list[Mapping[str, Any]] = []
+    opened: Sink | None = None
+    for values in partitions:
+        typed = TypedPartition(typed_partition(table.schema, values), table.schema)
+        opened = open_sink(ref, typed) if opened is None else opened.sibling(typed)
+        found += opened.commit_records
+    return found

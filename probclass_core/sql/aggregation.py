@@ -38,9 +38,8 @@ from probclass_core.estimation.kinds.summary import ClassCounts, profile_table
 from probclass_core.estimation.statistics import PROFILE, Accumulator, Statistics, bind
 from probclass_core.spec.model_spec import Block, ModelSpec
 from probclass_core.sql.connections import Database, SqlColumn
-from probclass_core.sql.dialects import Dialect
+from probclass_core.sql.dialects import Dialect, Stages
 from probclass_core.sql.render import Renderer, Sql
-from probclass_core.sql.texts import Stages
 
 _LARGEST = 1e100
 """Larger numbers, whose squares add up beyond float64, are left to the rows."""

@@ -6,8 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from probclass_core.io.references import TableRef
-from probclass_core.plugins.descriptors import PROBCLASS_API, TableFormat
-from probclass_core.plugins.hookspecs import hookimpl
+from probclass_core.plugins.hookspecs import PROBCLASS_API, TableFormat, hookimpl
 
 if TYPE_CHECKING:
     from probclass_core.io.table import Source

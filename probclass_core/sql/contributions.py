@@ -14,8 +14,8 @@ from probclass_core.errors import NotSupportedError
 from probclass_core.estimation.formulas import Column, Expression, Lookup
 from probclass_core.model.contributions import ROUNDING, Contributions
 from probclass_core.model.model import Model
+from probclass_core.sql.dialects import Stages, numbered, pick, plus, position, sums
 from probclass_core.sql.render import Renderer, nodes
-from probclass_core.sql.texts import Stages, numbered, pick, plus, position, sums
 
 
 class ContributedColumns:

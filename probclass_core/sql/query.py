@@ -30,9 +30,18 @@ from probclass_core.model.model import Model
 from probclass_core.scoring.batch import BatchScorer
 from probclass_core.scoring.options import ScoringOption, ScoringOptions
 from probclass_core.sql.contributions import ContributedColumns
-from probclass_core.sql.dialects import Dialect, find_dialect
+from probclass_core.sql.dialects import (
+    Dialect,
+    Stages,
+    bisected,
+    find_dialect,
+    numbered,
+    pick,
+    plus,
+    position,
+    sums,
+)
 from probclass_core.sql.render import Renderer
-from probclass_core.sql.texts import Stages, bisected, numbered, pick, plus, position, sums
 
 _LEAST_EXPONENT = -700.0
 """Where exp of a smaller number raises an error, it is 0."""

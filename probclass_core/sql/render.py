@@ -40,8 +40,7 @@ from probclass_core.estimation.formulas import (
     Square,
     as_expression,
 )
-from probclass_core.sql.dialects import Dialect
-from probclass_core.sql.texts import bisected
+from probclass_core.sql.dialects import Dialect, bisected
 
 _TINY, _HUGE = 1e-150, 1e152
 """Where arithmetic raises errors, squares of smaller numbers are 1e-300, those of larger ones ∞."""

@@ -23,8 +23,8 @@ from probclass_core.io.filters import Where, partition_text
 from probclass_core.model.decision import DecisionRule
 from probclass_core.scoring.batch import BatchScorer
 from probclass_core.scoring.options import ScoringOption, ScoringOptions
-from probclass_core.scoring.recording import StoredModelOption, load_scorer, record_scored
 from probclass_core.scoring.reports import Outcome, PartitionOutcome, ScoreReport
+from probclass_core.scoring.score import StoredModelOption, load_scorer, record_scored
 from probclass_core.sql.connections import Database, database_of
 from probclass_core.sql.query import to_sql
 from probclass_core.sql.source import SqlSource, where_sql

@@ -1,15 +1,12 @@
 """Model stores: saved models, aliases, evaluations, scorings and cached statistics.
 
-references        versions, aliases, trainings, and references such as ``air@champion``
-records           `Record`, a JSON file that is checked when it is read
-display           records as short text, for the command line and web pages
+records           JSON files that are checked when read: versions, aliases, trainings; references
+                  such as ``air@champion``
 model_folder      a model in a folder of its own, outside of a store
 model_store       `ModelStore` saves, loads, lists and promotes models
 promotions        `Ledger` of promotions: what an alias named, when, by whom and why
 gate              whether a challenger is better than the champion
-evaluations       recorded evaluations of a version
-scorings          recorded scorings with a version
-model_records     all records of a model
+results           recorded evaluations and scorings, and all records of a model
 statistics_cache  `StatisticsCache` finds, saves, lists and removes the statistics of units
 
 `probclass_core.arrow.bundle` defines the files of a model. On disk:

@@ -13,8 +13,7 @@ from probclass_core.io.filesystem import Location
 from probclass_core.model.model import Model
 from probclass_core.model.stored import model_from_bundle
 from probclass_core.store.model_store import ModelStore, open_store_location
-from probclass_core.store.records import encode_json, read_json, timestamp
-from probclass_core.store.references import MANIFEST
+from probclass_core.store.records import MANIFEST, encode_json, read_json, timestamp
 
 
 def save(

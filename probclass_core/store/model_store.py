@@ -33,12 +33,9 @@ from probclass_core.io.references import ABANDONED, TableRef
 from probclass_core.io.storage_options import SERVICE_OF
 from probclass_core.model.model import Model, ModelOption, as_model
 from probclass_core.model.stored import model_from_bundle
-from probclass_core.store.evaluations import Evaluated, EvaluationRecord, evaluation_record
 from probclass_core.store.gate import Decision, Gate
-from probclass_core.store.model_records import ModelRecords, read_model_records
 from probclass_core.store.promotions import Ledger, Move, Promotion, counted, returns, user
-from probclass_core.store.records import encode_json, is_id, listed, read_all, read_json, timestamp
-from probclass_core.store.references import (
+from probclass_core.store.records import (
     DEFAULT_ALIAS,
     MANIFEST,
     PREVIOUS,
@@ -47,11 +44,27 @@ from probclass_core.store.references import (
     Training,
     check_alias,
     check_model_name,
+    encode_json,
+    is_id,
     is_id_prefix,
     is_model_name,
+    listed,
     parse_ref,
+    read_all,
+    read_json,
+    timestamp,
 )
-from probclass_core.store.scorings import Scored, ScoringRecord, new_partitions, scoring_records
+from probclass_core.store.results import (
+    Evaluated,
+    EvaluationRecord,
+    ModelRecords,
+    Scored,
+    ScoringRecord,
+    evaluation_record,
+    new_partitions,
+    read_model_records,
+    scoring_records,
+)
 
 
 @runtime_checkable

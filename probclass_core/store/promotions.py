@@ -19,15 +19,17 @@ from probclass_core.errors import StoreError
 from probclass_core.io.failures import CONTENDED_ATTEMPTS, contended_attempts
 from probclass_core.io.filesystem import Location
 from probclass_core.store.records import (
+    Alias,
     ContentId,
+    ModelVersion,
     Object,
+    OfVersion,
     Time,
     file_name,
     listed,
     read_all,
     timestamp,
 )
-from probclass_core.store.references import Alias, ModelVersion, OfVersion
 
 Action = Literal["promoted", "refused", "rolled_back", "unchanged", "proposed"]
 

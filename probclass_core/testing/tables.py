@@ -39,7 +39,7 @@ from probclass_core.errors import TableError
 from probclass_core.io.open import format_of
 from probclass_core.io.references import TableRef
 from probclass_core.io.sink import Sink, StagedPartition
-from probclass_core.plugins.descriptors import TableFormat
+from probclass_core.plugins.hookspecs import TableFormat
 
 SUMMARY = {"health": {"rows": 3}}
 """Entries of a commit record that are known once the rows are written."""

@@ -17,7 +17,7 @@ from rest_client import Client, wait_for
 
 import probclass_core as pc
 from probclass_airflow.demo.local_airflow import LocalAirflow
-from probclass_core.store.display import described_rows
+from probclass_core.display import described_rows
 
 pytestmark = pytest.mark.services
 

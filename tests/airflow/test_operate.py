@@ -22,7 +22,7 @@ from probclass_airflow import operate_model
 from probclass_airflow.operate import faults
 from probclass_core.errors import DataError, SpecError
 from probclass_core.operation.runs import Judgment, judge_served, plan_run
-from probclass_core.store.scorings import unscored
+from probclass_core.store.results import unscored
 
 
 def write_week(lake: Path, week: int, *, inverted: bool = False, labeled: bool = True) -> None:

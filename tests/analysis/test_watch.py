@@ -19,7 +19,7 @@ from probclass_core.analysis.distributions.health import (
 )
 from probclass_core.analysis.distributions.watch import CHECKS, LABEL_CHECKS, Verdict, raise_failed
 from probclass_core.errors import DataError, HealthError, SpecError
-from probclass_core.scoring.checks import EarlierPartitions, is_in_order
+from probclass_core.scoring.partition import EarlierPartitions, is_in_order
 
 USUAL = Health(
     rows=1000,

@@ -13,7 +13,7 @@ from probclass_airflow.demo.__main__ import DAG, LOST, lost_column, main
 from probclass_airflow.demo.summary import done_by, months_table
 from probclass_core.demo.lake import lay_out
 from probclass_core.errors import DataError
-from probclass_core.store.model_records import ModelRecords
+from probclass_core.store.results import ModelRecords
 
 
 @pytest.fixture(scope="module")

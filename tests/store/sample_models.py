@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from probclass_core.arrow.bundle import Bundle
 from probclass_core.store.model_store import ModelStore
-from probclass_core.store.references import ModelVersion
+from probclass_core.store.records import ModelVersion
 
 
 def sample_bundle(seed: int = 0, **provenance: Any) -> Bundle:

@@ -16,7 +16,7 @@ import probclass_core as pc
 from probclass_core.errors import StoreError
 from probclass_core.io.selection import Selection
 from probclass_core.store.promotions import Promotion
-from probclass_core.store.references import ModelVersion
+from probclass_core.store.records import ModelVersion
 from probclass_core.training.overlap import trained_on
 
 SPEC = pc.ModelSpec(label="label", blocks=(pc.Block("gaussian_diagonal", ["x", "y"]),))

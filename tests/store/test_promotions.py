@@ -18,7 +18,7 @@ from probclass_core.errors import DataError, RollbackError, RolledBackError, Spe
 from probclass_core.store import promotions
 from probclass_core.store.gate import Gate
 from probclass_core.store.model_store import ModelStore
-from probclass_core.store.references import ModelVersion
+from probclass_core.store.records import ModelVersion
 
 Judge = Callable[[ModelVersion, ModelVersion | None], Mapping[str, Any]]
 

@@ -10,7 +10,7 @@ import pytest
 
 import probclass_core as pc
 from probclass_core.errors import SpecError, TableError, TableMismatchError
-from probclass_core.store.references import ModelVersion
+from probclass_core.store.records import ModelVersion
 
 NOW = timedelta(0)
 

@@ -13,8 +13,8 @@ from lakes import write_rows
 
 import probclass_core as pc
 from probclass_core.errors import PartitionError, SpecError, StoreError
-from probclass_core.store import model_records, scorings
-from probclass_core.store.references import ModelVersion
+from probclass_core.store import results
+from probclass_core.store.records import ModelVersion
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def lake(tmp_path: Path, iris: pa.Table) -> Path:
 
 @pytest.fixture(autouse=True)
 def no_cache(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(model_records, "_RECORDS_CACHED", 0)
+    monkeypatch.setattr(results, "_RECORDS_CACHED", 0)
 
 
 def report_of(version: ModelVersion, commits: list[dict[str, Any]]) -> Any:
@@ -119,8 +119,8 @@ def test_a_commit_that_returns_is_recorded_again(store: pc.ModelStore, model: pc
 def test_a_record_is_bounded_whatever_its_health(
     store: pc.ModelStore, model: pc.Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(scorings, "_MAX_COLUMNS", 20)
-    monkeypatch.setattr(scorings, "_MAX_PARTITIONS", 10)
+    monkeypatch.setattr(results, "_MAX_COLUMNS", 20)
+    monkeypatch.setattr(results, "_MAX_PARTITIONS", 10)
     version = store.save(model, "iris")
     column = {"nulls": 0.1, "drift": 0.2, "counts": [10**9] * 10}
     columns = {f"column {at}": column for at in range(150)}
@@ -204,7 +204,7 @@ def test_a_damaged_record_hides_no_other_and_is_read_once_it_is_restored(
 def test_an_alias_that_moves_twice_in_an_instant_is_read_again(
     store: pc.ModelStore, model: pc.Model, iris: pa.Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(model_records, "_RECORDS_CACHED", 1000)
+    monkeypatch.setattr(results, "_RECORDS_CACHED", 1000)
     first = fill(store, model, iris, 1)
     second = store.save(pc.fit(iris.slice(10), model.spec), "iris")
     for version in (first, second):

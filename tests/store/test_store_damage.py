@@ -17,7 +17,7 @@ from sample_models import SampleModel
 from probclass_core.arrow.bundle import TABLES
 from probclass_core.errors import StoreError
 from probclass_core.store.model_store import ModelStore
-from probclass_core.store.references import ModelVersion
+from probclass_core.store.records import ModelVersion
 
 MANIFEST = "manifest.json"
 

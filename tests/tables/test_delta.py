@@ -10,11 +10,11 @@ import pytest
 from backends import JANUARY, Arrives, append, delta
 from delta_and_iceberg import DeltaLake, lake_fixture, rows, rows_by_month, spec
 from deltalake import DeltaTable
+from probclass_core.io.delta.table import open_delta
 
 import probclass_core as pc
 from probclass_core.errors import TableError, TableMismatchError
-from probclass_core.io.delta import sink as delta_sink
-from probclass_core.io.delta.table import open_delta
+from probclass_core.io import delta as delta_format
 
 lake = lake_fixture("delta")
 
@@ -99,7 +99,7 @@ def test_the_log_is_not_replayed_for_each_partition(
     lake = DeltaLake(tmp_path)
     lake.write("lake", months(12), ["month"])
     model = pc.fit(lake.ref("lake"), spec())
-    monkeypatch.setattr(delta_sink, "open_delta", count)
+    monkeypatch.setattr(delta_format, "open_delta", count)
     assert pc.score(model, lake.ref("lake"), lake.ref("scored")).rows == 48
     assert len(opened) <= 9, "while there was no table"
     log = tmp_path / "scored" / "_delta_log"

@@ -22,8 +22,8 @@ from unreliable import Fault, Proxy
 import probclass_core as pc
 from probclass_core.arrow.arrays import BATCH_ROWS
 from probclass_core.errors import TableError
-from probclass_core.io.built_in import Parquet
 from probclass_core.io.failures import skip_rows
+from probclass_core.io.open import Parquet
 from probclass_core.scoring.reports import ScoreReport
 from probclass_core.testing.tables import FIRST, SECOND, TableUnderTest, sorted_rows
 

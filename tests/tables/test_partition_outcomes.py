@@ -19,7 +19,7 @@ from lakes import write_rows
 import probclass_core as pc
 from probclass_core.errors import DataError, PartitionError, SpecError, TableError
 from probclass_core.scoring.reports import PartitionOutcome, ScoreReport
-from probclass_core.store.scorings import unscored
+from probclass_core.store.results import unscored
 
 MONTHS = ["2014-01", "2014-02", "2014-03", "2014-04"]
 

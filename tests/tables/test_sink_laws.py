@@ -21,8 +21,8 @@ from backends import Backend, appending, objects
 import probclass_core as pc
 from probclass_core.authoring import Sink
 from probclass_core.errors import TableError
-from probclass_core.io.built_in import Parquet
 from probclass_core.io.commit.file_sink import StagedFile
+from probclass_core.io.open import Parquet
 from probclass_core.io.parquet.directory_sink import ParquetFileSink
 from probclass_core.testing.tables import FIRST, Reader, SinkLaws, TableUnderTest
 

@@ -19,7 +19,7 @@ from sites import BASE, CHROMIUM, ROOT, logged_in, running
 
 import probclass_core as pc
 from probclass_core.demo.lake import lay_out
-from probclass_core.store.references import ModelVersion
+from probclass_core.store.records import ModelVersion
 
 MISSING = """Array.from(document.images).some(image =>
     image.checkVisibility() && !image.naturalWidth

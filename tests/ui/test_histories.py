@@ -27,7 +27,7 @@ from probclass_airflow.links import store_key
 from probclass_airflow.ui.runs import Run
 from probclass_core.errors import StoreError
 from probclass_core.store.promotions import Promotion
-from probclass_core.store.references import ModelVersion
+from probclass_core.store.records import ModelVersion
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:GitWildMatchPattern:DeprecationWarning"),

@@ -11,7 +11,7 @@ from playwright.sync_api import BrowserContext, Page, expect
 from sites import BASE, Site
 
 import probclass_core as pc
-from probclass_core.store.references import ModelVersion
+from probclass_core.store.records import ModelVersion
 
 pytestmark = pytest.mark.services
 

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 import probclass_core as pc
 from probclass_core.cli.app import app
+from probclass_core.display import described_rows
 from probclass_core.errors import hide_credentials, without_credentials
-from probclass_core.store.display import described_rows
 
 SECRETS = ["HUshpw9", "HU/shpw9", "HU@shpw9", "HU/sh@pw9", "HU:shpw9", "HU%2Fshpw9", "HU+shpw9="]
 PLACES = [

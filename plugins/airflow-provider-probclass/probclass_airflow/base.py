@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from probclass_core import Model, ModelSpec, ModelStore, TableRef
-    from probclass_core.store.references import ModelVersion
+    from probclass_core.store.records import ModelVersion
 
 Where = str | Sequence[str | tuple[str, str, Any]]
 """Rows to read: as text, such as ``"month >= '2014-01'"``, or a list of conditions."""

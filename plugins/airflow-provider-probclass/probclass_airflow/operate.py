@@ -93,7 +93,7 @@ class ProbClassPlanRunOperator(ProbClassOperator):
     def call(self, run: dict[str, str]) -> dict[str, Any]:
         """Compare with what was scored before, and plan."""
         import probclass_core as pc
-        from probclass_core.operation.upstream import changed_since_scored, missing_beside
+        from probclass_core.operation.order import changed_since_scored, missing_beside
 
         assert self.partition is not None
         table, changed = pc.open_table(self.table()), []

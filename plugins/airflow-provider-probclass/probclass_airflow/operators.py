@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from probclass_core import Model, ModelSpec, ModelStore, TableRef
     from probclass_core.analysis.distributions.watch import Verdict
     from probclass_core.analysis.evaluation import Evaluation
-    from probclass_core.store.references import ModelVersion
+    from probclass_core.store.records import ModelVersion
 
 _MAX_WARNINGS = 10
 """Sentences in an XCom; the log and the store have all."""

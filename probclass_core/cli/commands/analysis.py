@@ -24,7 +24,7 @@ from probclass_core.cli.options import (
 )
 from probclass_core.cli.output import key_values, report_parts, show, show_report
 from probclass_core.errors import HealthError, SpecError, one_of
-from probclass_core.io.missing_columns import MissingColumns
+from probclass_core.io.selection import MissingColumns
 from probclass_core.model.decision import DecisionRule
 
 

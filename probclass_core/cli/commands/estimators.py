@@ -16,7 +16,7 @@ import probclass_core
 from probclass_core.cli.output import prose, show, table
 from probclass_core.errors import PluginError, SpecError
 from probclass_core.estimation.options import describe_options
-from probclass_core.plugins.descriptors import PROBCLASS_API, EstimatorPlugin
+from probclass_core.plugins.hookspecs import PROBCLASS_API, EstimatorPlugin
 from probclass_core.plugins.manager import estimator_plugins, find_estimator, registry
 
 _TRAITS = ("factorizes", "passes", "proper", "state_grows")

@@ -17,16 +17,15 @@ from probclass_core.arrow.bundle import Bundle
 from probclass_core.cli.messages import log, progress
 from probclass_core.cli.options import Age, Count, DryRun, EngineRows, Store, StoredModel
 from probclass_core.cli.output import Part, column_values, key_values, parts_of, prose, show, table
-from probclass_core.display import MOST_ROWS
+from probclass_core.display import MOST_ROWS, described_rows, minute
 from probclass_core.errors import SpecError, suggest, without_credentials
 from probclass_core.io.references import ABANDONED
 from probclass_core.model.decision import DecisionRule
 from probclass_core.model.description import describe
-from probclass_core.store.display import described_rows, minute
 from probclass_core.store.gate import Gate
-from probclass_core.store.model_records import ModelRecords
 from probclass_core.store.promotions import Promotion
-from probclass_core.store.references import Alias, ModelVersion
+from probclass_core.store.records import Alias, ModelVersion
+from probclass_core.store.results import ModelRecords
 
 Name = Annotated[str, "MODEL: Name of the model."]
 

@@ -1,4 +1,4 @@
-"""table inspect, labels and clean: look at tables and remove leftover files."""
+"""table inspect, labels, clean; cache gc: look at tables, remove leftovers and old statistics."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from datetime import timedelta
 from typing import Annotated
 
 import probclass_core as pc
-from probclass_core.cli.options import Age, DryRun, Rows
+from probclass_core.cli.options import Age, DryRun, Rows, Store
 from probclass_core.cli.output import show, show_report, table
 from probclass_core.io.references import ABANDONED
 from probclass_core.io.selection import count_labels
+from probclass_core.store.statistics_cache import StatisticsCache
 
 Uri = Annotated[str, "URI: Path or URI of a table, such as delta+s3://bucket/table."]
 Format = Annotated[str | None, "--format NAME: Format of the table, if it cannot be recognized."]
@@ -76,4 +77,30 @@ def clean(
         table(records, "Would be removed" if dry_run else "Removed")
         if removed
         else f"Found no leftover files older than {older_than:g} hours in {ref.uri}.",
+    )
+
+
+def gc(
+    *,
+    store: Store,
+    older_than: Age | None = None,
+    dry_run: DryRun = False,
+) -> None:
+    """Remove cached statistics that no fit uses, which are those of other releases.
+
+    Models are not changed. A fit computes removed statistics again if it needs them.
+
+    Example: probclass cache gc --older-than 180 --store models
+
+    Options:
+        older_than: DAYS: also remove files written more than DAYS ago; 0 removes all.
+    """
+    age = None if older_than is None else timedelta(days=older_than)
+    removed = StatisticsCache(store).collect(age, dry_run=dry_run)
+    records = [{"path": file.path, "bytes": file.bytes} for file in removed]
+    size = sum(file.bytes for file in removed)
+    verb = "Would remove" if dry_run else "Removed"
+    show(
+        {"store": store, "dry_run": dry_run, "removed": records},
+        f"{verb} {len(removed):,} files of statistics, {size:,} bytes.",
     )

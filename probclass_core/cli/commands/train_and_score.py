@@ -1,4 +1,4 @@
-"""fit, calibrate and score: train a model, calibrate it, and apply it to tables."""
+"""fit, calibrate, score and sql: train a model, calibrate it, and apply it to tables."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import probclass_core as pc
 from probclass_core.cli.messages import progress
 from probclass_core.cli.options import (
     Aliases,
+    Columns,
     EngineRows,
     Names,
     OptionalStore,
@@ -23,13 +24,13 @@ from probclass_core.cli.options import (
     parse_half_life,
 )
 from probclass_core.cli.output import Part, key_values, report_parts, show, show_report, table
-from probclass_core.display import MOST_ROWS
+from probclass_core.display import MOST_ROWS, minute
 from probclass_core.errors import PartitionError, SpecError
+from probclass_core.model.decision import DecisionRule
+from probclass_core.scoring.options import PosteriorFormat, ScoringOptions
 from probclass_core.scoring.score import Deleted
 from probclass_core.spec.model_spec import Effort
-from probclass_core.store.display import minute
-from probclass_core.store.records import timestamp
-from probclass_core.store.references import ModelVersion, check_alias, check_model_name
+from probclass_core.store.records import ModelVersion, check_alias, check_model_name, timestamp
 
 _UNCHANGED_SCORES = "unchanged: already scored from the same inputs, nothing written"
 
@@ -341,3 +342,44 @@ def _show_saved(
         key_values({"saved": version.ref, "as": names, "in": store, **facts}),
         *parts,
     )
+
+
+def sql(
+    model: StoredModel,
+    *,
+    dialect: str,
+    source: str,
+    columns: Columns = (),
+    posterior: PosteriorFormat = "columns",
+    decision: DecisionRule,
+    rarity: bool = False,
+    rare: float | None = None,
+    contributions: bool = False,
+    view: str | None = None,
+) -> None:
+    """Print the SQL query that scores a table where it is.
+
+    It gives the table that the command score writes, as one SELECT.
+
+    Example: probclass sql air@champion --dialect duckdb --source measurements --columns time
+
+    Options:
+        dialect: NAME: dialect of the database: duckdb, postgres, sqlite, spark, datafusion or
+            clickhouse.
+        source: TABLE: table to score, such as schema.table; or a query in parentheses.
+        posterior: write one column per class, or one list column in class order.
+        rarity: add the share of the known rows that are at least as improbable.
+        rare: NUMBER: add whether the rarity is at most this share, such as 0.001.
+        contributions: add what each column contributes.
+        view: NAME: create this view of the query.
+    """
+    options = ScoringOptions(
+        columns=columns,
+        posterior=posterior,
+        decision=decision,
+        rarity=rarity,
+        rare=rare,
+        contributions=contributions,
+    )
+    query = model.load().to_sql(dialect=dialect, source=source, options=options, view=view)
+    show({"model": model.version.ref, "query": query}, f"{query};")

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from probclass_core.plugins.descriptors import PROBCLASS_API, EstimatorPlugin
-from probclass_core.plugins.hookspecs import hookimpl
+from probclass_core.plugins.hookspecs import PROBCLASS_API, EstimatorPlugin, hookimpl
 
 __all__ = ["PROBCLASS_API", "probclass_estimators"]
 

@@ -13,7 +13,7 @@ from probclass_airflow.links import ROUTE, store_key
 from probclass_core.display import TablePart, as_text
 
 if TYPE_CHECKING:
-    from probclass_core.store.model_records import ModelRecords
+    from probclass_core.store.results import ModelRecords
 
 
 def done_by(records: ModelRecords, run: str) -> list[str]:

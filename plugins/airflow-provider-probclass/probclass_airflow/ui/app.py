@@ -56,16 +56,16 @@ from probclass_airflow.ui.stores import (
 )
 from probclass_airflow.ui.timeline import timeline
 from probclass_core.analysis.evaluation import Evaluation
+from probclass_core.display import described_rows, minute
 from probclass_core.errors import NotSupportedError, PluginError, StoreError, hide_credentials
 from probclass_core.report import metrics
 from probclass_core.report.html import as_text, divergence, number, percent, shorten, words
-from probclass_core.store.display import described_rows, minute
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    from probclass_core.store.model_records import ModelRecords
-    from probclass_core.store.references import ModelVersion
+    from probclass_core.store.records import ModelVersion
+    from probclass_core.store.results import ModelRecords
 
 FOLDER = Path(__file__).parent
 HEADERS = {

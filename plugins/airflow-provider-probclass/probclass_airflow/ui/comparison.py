@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 import probclass_core as pc
 from probclass_airflow.ui.rows import CHAMPION, EvaluationRow, PartitionRow, evaluation_row
 from probclass_airflow.ui.stores import ShownStore, load_model
+from probclass_core.display import described_rows
 from probclass_core.report import Html, paragraph, report_html
 from probclass_core.report.html import as_text, finite, percent, words
-from probclass_core.store.display import described_rows
 
 if TYPE_CHECKING:
-    from probclass_core.store.model_records import ModelRecords
-    from probclass_core.store.references import ModelVersion
+    from probclass_core.store.records import ModelVersion
+    from probclass_core.store.results import ModelRecords
 
 _MAX_COLUMNS = 20
 _MAX_PARTITIONS = 24

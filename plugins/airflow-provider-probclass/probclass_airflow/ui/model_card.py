@@ -12,6 +12,7 @@ from probclass_airflow.ui.rows import CHAMPION, partition_rows
 from probclass_airflow.ui.runs import run_of
 from probclass_airflow.ui.status import ModelRow, Status
 from probclass_airflow.ui.stores import ShownStore, version_of
+from probclass_core.display import minute
 from probclass_core.report import (
     Html,
     Measured,
@@ -23,11 +24,10 @@ from probclass_core.report import (
     sections,
 )
 from probclass_core.report.html import as_text, finite, number
-from probclass_core.store.display import minute
 
 if TYPE_CHECKING:
-    from probclass_core.store.evaluations import EvaluationRecord
-    from probclass_core.store.references import ModelVersion
+    from probclass_core.store.records import ModelVersion
+    from probclass_core.store.results import EvaluationRecord
 
 
 @dataclass(frozen=True)

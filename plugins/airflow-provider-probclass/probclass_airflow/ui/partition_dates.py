@@ -9,7 +9,7 @@ from itertools import pairwise
 from statistics import median
 from typing import Any
 
-from probclass_core.store.display import described_rows
+from probclass_core.display import described_rows
 
 _NEWEST = 60
 """Partitions among which a gap is looked for."""

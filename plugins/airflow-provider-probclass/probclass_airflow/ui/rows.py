@@ -10,16 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 from probclass_airflow.ui.listing import Table
 from probclass_airflow.ui.runs import run_of
+from probclass_core.display import described_rows
 from probclass_core.report.html import as_text, finite, words
-from probclass_core.store.display import described_rows
-from probclass_core.store.scorings import unscored
+from probclass_core.store.results import unscored
 
 if TYPE_CHECKING:
-    from probclass_core.store.evaluations import EvaluationRecord
-    from probclass_core.store.model_records import ModelRecords
     from probclass_core.store.promotions import Promotion
-    from probclass_core.store.references import ModelVersion
-    from probclass_core.store.scorings import ScoringRecord
+    from probclass_core.store.records import ModelVersion
+    from probclass_core.store.results import EvaluationRecord, ModelRecords, ScoringRecord
 
 CHAMPION = "champion"
 """The alias whose version is a model's champion."""

@@ -21,13 +21,13 @@ from probclass_airflow.ui.rows import (
 )
 from probclass_airflow.ui.runs import Run, run_of
 from probclass_airflow.ui.stores import ShownStore
+from probclass_core.display import minute
 from probclass_core.errors import StoreError
 from probclass_core.report.html import number, words
-from probclass_core.store.display import minute
 
 if TYPE_CHECKING:
-    from probclass_core.store.model_records import ModelRecords
-    from probclass_core.store.references import Alias
+    from probclass_core.store.records import Alias
+    from probclass_core.store.results import ModelRecords
 
 _LOOKED_AT = 50
 """Newest records among which that of the newest rows is."""

@@ -16,8 +16,8 @@ from probclass_airflow.links import store_key
 from probclass_core.errors import StoreError, hide_credentials
 
 if TYPE_CHECKING:
-    from probclass_core.store.model_records import ModelRecords
-    from probclass_core.store.references import ModelVersion
+    from probclass_core.store.records import ModelVersion
+    from probclass_core.store.results import ModelRecords
 
 
 class NotFound(HTTPException):

@@ -30,8 +30,8 @@ from probclass_airflow.ui.rows import (
 from probclass_core.report.html import finite, number, percent
 
 if TYPE_CHECKING:
-    from probclass_core.store.model_records import ModelRecords
     from probclass_core.store.promotions import Promotion
+    from probclass_core.store.results import ModelRecords
 
 WIDTH, LEFT, RIGHT = 1064.0, 70.0, 20.0
 """Width of the lanes, and of the spaces at their sides for the texts of the axes."""
