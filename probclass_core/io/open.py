@@ -143,14 +143,14 @@ class Parquet(TableFormat):
         if ref.options and "://" not in ref.uri:
             raise TableMismatchError(f"{ref.uri}: a local path takes no options; leave them out.")
         if Path(ref.uri).suffix == ".parquet" and not Path(ref.uri).is_dir():
-            return _call("parquet.directory_sink", "ParquetFileSink", ref, partition)
+            return _call("parquet.sink", "ParquetFileSink", ref, partition)
         if "://" in ref.uri:
-            return _call("parquet.object_sink", "ObjectSink", ref, partition)
-        return _call("parquet.directory_sink", "DirectorySink", ref, partition)
+            return _call("parquet.sink", "ObjectSink", ref, partition)
+        return _call("parquet.sink", "DirectorySink", ref, partition)
 
     def leftovers(self, ref: TableRef) -> Sequence[Leftover]:
         if "://" in ref.uri:
-            return _call("parquet.object_sink", "object_leftovers", ref)
+            return _call("parquet.sink", "object_leftovers", ref)
         return _call("local_files", "table_leftovers", ref)
 
 

@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path, PurePath, PurePosixPath
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 import pyarrow as pa
 
@@ -40,49 +40,38 @@ _PLANS_KEPT = 64
 takes some 3 kB per column."""
 
 
-@dataclass
 class ScoringPlanner:
-    """Plans the partitions of one call of `score`, whose arguments these are."""
+    """Plans the partitions of one call of `score`; no row is read before the arguments are checked.
 
-    model: Model
-    table: Source
-    sink: TableRef
-    where: Where
-    options: ScoringOptions
-    provenance: Mapping[str, Any]
-    _schemas: dict[bytes, tuple[BatchScorer, list[list[str]]]] = field(
-        default_factory=dict, init=False
-    )
-    _sink: Sink | None = field(default=None, init=False)
-    _units_kept: int = field(default=0, init=False)
+    Args:
+        model: model to score with.
+        source: table, frame, path or URI of the rows.
+        sink: scored table.
+        where: rows to score.
+        options: how to score them.
+        provenance: plain JSON values for the commit records.
 
-    @classmethod
-    def open(
-        cls,
+    Raises:
+        TableError: if the source cannot be read, or the sink is inside it or the reverse.
+    """
+
+    def __init__(
+        self,
         model: Model,
         source: Any,
         sink: str | Path | TableRef,
         where: Where,
         options: ScoringOptions,
         provenance: Mapping[str, Any],
-    ) -> Self:
-        """Open the source and check the arguments, before any row is read.
-
-        Args:
-            model: model to score with.
-            source: table, frame, path or URI of the rows.
-            sink: scored table.
-            where: rows to score.
-            options: how to score them.
-            provenance: plain JSON values for the commit records.
-
-        Raises:
-            TableError: if the source cannot be read, or the sink is inside it or the reverse.
-        """
-        table, target = open_table(source), TableRef.parse(sink)
-        if table.uri is not None:
-            _refuse_overlap(table.uri, target.uri)
-        return cls(model, table, target, parse_where(where), options, provenance)
+    ) -> None:
+        self.model, self.options, self.provenance = model, options, provenance
+        self.table, self.sink = open_table(source), TableRef.parse(sink)
+        self.where = parse_where(where)
+        if self.table.uri is not None:
+            _refuse_overlap(self.table.uri, self.sink.uri)
+        self._schemas: dict[bytes, tuple[BatchScorer, list[list[str]]]] = {}
+        self._sink: Sink | None = None
+        self._units_kept = 0
 
     def plan_partition(self, partition: Mapping[str, Any]) -> PlannedPartition:
         """Plan one partition, or an unpartitioned table; nothing is written yet.

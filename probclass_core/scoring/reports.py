@@ -61,14 +61,6 @@ class PartitionOutcome(ShortRepr):
         """The error, without the name of the partition, with which some begin."""
         return (self.error or "").removeprefix(f"{self}: ")
 
-    @classmethod
-    def of_failure(
-        cls, partition: Mapping[str, Any], failure: PartitionFailure
-    ) -> PartitionOutcome:
-        """The outcome of a partition that failed with an error."""
-        transient = failure.is_transient
-        return cls(partition, "failed", error=str(failure), is_transient=transient)
-
     def to_dict(self) -> dict[str, Any]:
         """The outcome as plain JSON values, without those that do not apply."""
         values = {**vars(self), "reasons": list(self.reasons)}

@@ -136,7 +136,7 @@ def score(
             "rows of several; leave one of them out."
         )
     scorer, version = load_scorer(model, store)
-    planner = ScoringPlanner.open(scorer, source, sink, where, options, facts)
+    planner = ScoringPlanner(scorer, source, sink, where, options, facts)
     run = ScoringRun(planner)
     one, chosen = _one_or_several(partition, planner.table.partition_columns)
     if one is not None:
@@ -397,7 +397,8 @@ class ScoringRun:
 
     def _failed(self, values: Mapping[str, Any], failure: PartitionFailure) -> PartitionOutcome:
         self.first_failure = self.first_failure or failure
-        return PartitionOutcome.of_failure(values, failure)
+        transient = failure.is_transient
+        return PartitionOutcome(values, "failed", error=str(failure), is_transient=transient)
 
 
 def load_scorer(

@@ -272,38 +272,25 @@ class StatisticsCache:
     """The cached statistics of all models in a store.
 
     Args:
-        store: the model store, or its URI.
+        store: the model store, or its URI; `True` for that of ``PROBCLASS_STORE``.
 
     Raises:
+        SpecError: if it is `True` and ``PROBCLASS_STORE`` is not set.
         StoreError: if the URI cannot be opened.
     """
 
-    def __init__(self, store: ModelStore | str | os.PathLike[str]) -> None:
-        if isinstance(store, ModelStore):
-            opened = store
-        else:
-            check_argument("cache", store, str | os.PathLike[str])
-            opened = ModelStore(store)
-        self.uri = opened.uri
-        self._files = opened.files
-
-    @classmethod
-    def open(cls, cache: ModelStore | str | os.PathLike[str] | Literal[True]) -> StatisticsCache:
-        """Return the cache that the argument ``cache`` of a fit names.
-
-        Raises:
-            SpecError: if it is `True` and ``PROBCLASS_STORE`` is not set.
-            StoreError: if the URI cannot be opened.
-        """
-        if cache is True:
-            store = os.environ.get("PROBCLASS_STORE")
+    def __init__(self, store: ModelStore | str | os.PathLike[str] | Literal[True]) -> None:
+        if store is True:
+            store = os.environ.get("PROBCLASS_STORE", "")
             if not store:
                 raise SpecError(
                     "cache=True uses the store that PROBCLASS_STORE names, which is not set; set "
                     "it, or pass a ModelStore or its URI."
                 )
-            return cls(store)
-        return cls(cache)
+        if not isinstance(store, ModelStore):
+            check_argument("cache", store, str | os.PathLike[str])
+            store = ModelStore(store)
+        self._files = store.files
 
     def for_spec(self, spec: ModelSpec) -> CachedStatistics | None:
         """Return the statistics of one model, or None if they grow with the number of rows.

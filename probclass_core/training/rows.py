@@ -344,4 +344,4 @@ def _open_cache(cache: CacheOption) -> StatisticsCache | None:
         return None  # and a training without a cache does not import the store
     from probclass_core.store.statistics_cache import StatisticsCache
 
-    return StatisticsCache.open(cache)
+    return StatisticsCache(cache)

@@ -24,7 +24,7 @@ from reading import read_rows
 
 import probclass_core as pc
 from probclass_core.errors import TableError
-from probclass_core.io.parquet import object_sink
+from probclass_core.io.parquet import sink as parquet_sink
 
 MONTHS = ("2014-01", "2014-02", "2014-03")
 
@@ -103,7 +103,7 @@ def test_a_partition_larger_than_one_request_is_refused(
 ) -> None:
     backend = object_store(tmp_path)
     pc.score(model_of(50), lake, backend.ref("scored"))
-    monkeypatch.setattr(object_sink, "_MOST_BYTES", 1_000)
+    monkeypatch.setattr(parquet_sink, "_MOST_BYTES", 1_000)
     with pytest.raises(TableError, match=r"one request can put 1,000; divide .* Delta table"):
         pc.score(model_of(51), lake, backend.ref("scored"), partition=JANUARY)
     assert set(backend.read("scored")["model_id"].to_pylist()) == {model_of(50).id}

@@ -23,7 +23,7 @@ from probclass_core.authoring import Sink
 from probclass_core.errors import TableError
 from probclass_core.io.commit.file_sink import StagedFile
 from probclass_core.io.open import Parquet
-from probclass_core.io.parquet.directory_sink import ParquetFileSink
+from probclass_core.io.parquet.sink import ParquetFileSink
 from probclass_core.testing.tables import FIRST, Reader, SinkLaws, TableUnderTest
 
 PAGE = Path(__file__).parents[2] / "docs" / "plugins.md"

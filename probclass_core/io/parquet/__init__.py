@@ -6,7 +6,6 @@ columns         where files have the columns of a table
 files           what footers say, and how row groups are read
 units           which files and row groups are read, summarized and cached together
 column_chunks   check what a footer says about its columns, before Arrow uses it
-directory_sink  write a partition or a file on a local disk, committed by a rename; what sinks of
-                folders share
-object_sink     write a partition on an object store, committed by one PUT
+sink            write a partition or a file: on a local disk committed by a rename, on an object
+                store by one PUT
 """
