@@ -2,8 +2,9 @@
 
 In reading order:
 
-- `app`: the list of commands; a failure is one line on stderr, with exit code 2. (Without the extra
-  ``cli`` the exit code is 1.)
+- `app`: the list of commands; from a function, its parameters and its docstring to a command, its
+  options and help; a failure is one line on stderr, with exit code 2. (Without the extra ``cli``
+  the exit code is 1.)
 - `commands`: one module per group of commands:
     - `start`: init, a project file for a table; demo, train and score the bundled data.
     - `train_and_score`: fit, calibrate, score; sql, the query that scores a table in a database.
@@ -13,7 +14,6 @@ In reading order:
     - `estimators`: estimators; plugin new, a project for an estimator of your own.
 - `options`: options that several commands take, alone and in groups; from text such as
   ``month >= 2013-01`` to their values.
-- `command`: from a function, its parameters and its docstring to a command, its options and help.
 - `project`: the file probclass.toml.
 - `output`: results as tables and JSON.
 - `messages`: warnings, progress and the log of a command.

@@ -1,6 +1,6 @@
 """Options that several commands take, alone and in groups, and what makes their values of text.
 
-A group is a frozen dataclass whose fields are options; see `command`. Classes of the library are
+A group is a frozen dataclass whose fields are options; see `app`. Classes of the library are
 groups as well: `FIELDS` has what is written in another way as text.
 """
 

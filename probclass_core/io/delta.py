@@ -29,7 +29,7 @@ from pyarrow.fs import FileSystem, LocalFileSystem, PyFileSystem, SubTreeFileSys
 
 from probclass_core.errors import TableError, TableMismatchError, one_line, one_of
 from probclass_core.io.commit.log_sink import LogSink, NewFile, PartitionFile, partition_key
-from probclass_core.io.commit.parquet_writer import COMMIT_KEY, DATA_FILE
+from probclass_core.io.commit.parquet import COMMIT_KEY, DATA_FILE
 from probclass_core.io.filesystem import Location, is_file
 from probclass_core.io.parquet.columns import ColumnMatch, StoredColumn, field_id
 from probclass_core.io.parquet.dataset import DatasetTable

@@ -13,7 +13,7 @@ import pyarrow as pa
 from probclass_core.arguments import checks_arguments
 from probclass_core.display import Part, Report, ShortRepr, TablePart
 from probclass_core.errors import TableError, TableMismatchError
-from probclass_core.io.commit.parquet_writer import commit_record_in
+from probclass_core.io.commit.parquet import commit_record_in
 from probclass_core.io.failures import translate_read_errors
 from probclass_core.io.filters import Where, partition_text
 from probclass_core.io.open import format_of, open_ref

@@ -9,8 +9,7 @@ import click
 import pytest
 
 import probclass_core as pc
-from probclass_core.cli.app import app
-from probclass_core.cli.command import call, parameters
+from probclass_core.cli.app import app, call, parameters
 from probclass_core.cli.commands.train_and_score import ScoredRows
 
 

@@ -10,7 +10,7 @@ import pytest
 from backends import JANUARY, Arrives, append, delta
 from delta_and_iceberg import DeltaLake, lake_fixture, rows, rows_by_month, spec
 from deltalake import DeltaTable
-from probclass_core.io.delta.table import open_delta
+from probclass_core.io.delta import open_delta
 
 import probclass_core as pc
 from probclass_core.errors import TableError, TableMismatchError

@@ -23,8 +23,14 @@ from pyarrow.fs import FileSystem, LocalFileSystem
 
 from probclass_core.arrow.bundle import as_json
 from probclass_core.errors import TableError, TableMismatchError, one_line
-from probclass_core.io.commit.parquet_writer import COMMIT_KEY, ParquetPart, read_commit_record
-from probclass_core.io.commit.schemas import EvolvingSink, cast_exactly, portable_schema
+from probclass_core.io.commit.parquet import (
+    COMMIT_KEY,
+    EvolvingSink,
+    ParquetPart,
+    cast_exactly,
+    portable_schema,
+    read_commit_record,
+)
 from probclass_core.io.failures import (
     CONTENDED_ATTEMPTS,
     contended_attempts,

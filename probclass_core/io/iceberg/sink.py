@@ -38,7 +38,7 @@ from pyiceberg.typedef import Record
 
 from probclass_core.errors import ProbClassError, TableError, TableMismatchError, one_line
 from probclass_core.io.commit.log_sink import LogSink, NewFile, PartitionFile, partition_key
-from probclass_core.io.commit.parquet_writer import COMMIT_KEY
+from probclass_core.io.commit.parquet import COMMIT_KEY
 from probclass_core.io.iceberg.table import (
     all_of,
     arrow_schema,

@@ -25,7 +25,7 @@ from pyiceberg.transforms import IdentityTransform
 
 from probclass_core.arrow.types import map_type
 from probclass_core.errors import ProbClassError, TableError, TableMismatchError, one_line, one_of
-from probclass_core.io.commit.parquet_writer import DATA_FILE
+from probclass_core.io.commit.parquet import DATA_FILE
 from probclass_core.io.failures import translate_read_errors
 from probclass_core.io.filesystem import Location
 from probclass_core.io.filters import Where, typed_conditions

@@ -36,8 +36,7 @@ from pyarrow.fs import FileInfo, FileType
 
 from probclass_core.errors import TableError, TableMismatchError
 from probclass_core.io.commit.file_sink import FileSink
-from probclass_core.io.commit.parquet_writer import ParquetPart, read_commit_record
-from probclass_core.io.commit.schemas import EvolvingSink
+from probclass_core.io.commit.parquet import EvolvingSink, ParquetPart, read_commit_record
 from probclass_core.io.failures import retry, translate_read_errors, translate_write_errors
 from probclass_core.io.filesystem import Location, Revision, is_file, is_scratch, scratch_name
 from probclass_core.io.local_files import CONTENT, put_in_place, staging_folder, sync, sync_names
