@@ -28,7 +28,7 @@ from probclass_core.execution.engine import Engine
 from probclass_core.execution.progress import RowCounter
 from probclass_core.io.filters import partition_text, typed_partition
 from probclass_core.io.open import open_table
-from probclass_core.io.sink import StagedPart, StagedPartition, TypedPartition
+from probclass_core.io.sink import Sink, StagedPart, StagedPartition, TypedPartition
 from probclass_core.io.table import Plan
 from probclass_core.model.model import Model
 from probclass_core.scoring.batch import BatchScorer
@@ -319,14 +319,13 @@ class PartitionChecks:
         """The earlier partitions with a health, the last one first."""
         partition = planned.sink.partition
         if not partition:  # a whole table is compared with what it replaces
-            record = planned.sink.commit_record
-            if record is not None and record.get("health"):
-                yield "the table before", Health.from_dict(record["health"])
+            if (health := _health_in(planned.sink)) is not None:
+                yield "the table before", health
             return
         for one in earlier.before(partition):
             text = partition_text(one)
             if text not in self._health:
-                self._health[text] = _read(planned, one)
+                self._health[text] = _health_of(planned, one)
             if (health := self._health[text]) is not None:
                 yield text, health
 
@@ -347,12 +346,12 @@ class EarlierPartitions:
         text = partition_text(partition)
         if text not in self._partitions:
             self._partitions[text] = dict(partition)
-            others, numbers = _place(partition)
+            others, numbers = _order_of(partition)
             insort(self._sequences.setdefault(others, []), (numbers, text))
 
     def before(self, partition: Mapping[str, Any]) -> list[Mapping[str, Any]]:
         """Those before a partition, the last one first; none if its values have no order."""
-        others, numbers = _place(partition)
+        others, numbers = _order_of(partition)
         sequence = self._sequences.get(others, [])
         stop = bisect_left(sequence, (numbers, ""))
         last = sequence[max(0, stop - _MOST_EARLIER) : stop]
@@ -361,10 +360,10 @@ class EarlierPartitions:
 
 def is_in_order(partition: Mapping[str, Any]) -> bool:
     """Whether a partition is one of a sequence, such as a month."""
-    return bool(_place(partition)[1])
+    return bool(_order_of(partition)[1])
 
 
-def _place(partition: Mapping[str, Any]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+def _order_of(partition: Mapping[str, Any]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
     """The values without an order, and the numbers in the others, outermost first."""
     texts = {name: str(value) for name, value in partition.items()}
     others = tuple(
@@ -393,14 +392,17 @@ def _partitions_of_sink(planned: PlannedPartition) -> EarlierPartitions:
     return earlier
 
 
-def _read(planned: PlannedPartition, partition: Mapping[str, Any]) -> Health | None:
-    """The health of a partition of the sink; None if it has none, or cannot be read."""
+def _health_of(planned: PlannedPartition, partition: Mapping[str, Any]) -> Health | None:
+    """The health of an earlier partition; None if it has none, or cannot be read."""
     schema = planned.planner.table.schema
     try:
-        record = planned.planner.open_sink(TypedPartition(partition, schema)).commit_record
+        return _health_in(planned.planner.open_sink(TypedPartition(partition, schema)))
     except TableError as error:
         log.info("%s is not compared with: %s", partition_text(partition), error)
         return None
-    return (
-        None if record is None or not record.get("health") else Health.from_dict(record["health"])
-    )
+
+
+def _health_in(sink: Sink) -> Health | None:
+    """The health that the commit record of a sink has."""
+    health = (sink.commit_record or {}).get("health")
+    return Health.from_dict(health) if health else None

@@ -10,11 +10,11 @@ import pytest
 from backends import JANUARY, Arrives, append, delta
 from delta_and_iceberg import DeltaLake, lake_fixture, rows, rows_by_month, spec
 from deltalake import DeltaTable
-from probclass_core.io.delta import open_delta
 
 import probclass_core as pc
 from probclass_core.errors import TableError, TableMismatchError
 from probclass_core.io import delta as delta_format
+from probclass_core.io.delta import open_delta
 
 lake = lake_fixture("delta")
 
