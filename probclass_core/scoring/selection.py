@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias, TypeGuard
 
 import pyarrow.compute as pc
 
-from probclass_core.arguments import check_argument, checks_arguments
+from probclass_core.arguments import check_argument, checks_arguments, from_fields
 from probclass_core.arrow.bundle import as_json
-from probclass_core.errors import SpecError, TableError, one_of, shown, suggest
+from probclass_core.errors import SpecError, TableError, one_of, shown
 from probclass_core.io.filters import Condition, Where, parse_where, typed_partition
 from probclass_core.io.open import open_sink, open_table
 from probclass_core.io.references import TableRef
@@ -72,14 +72,10 @@ class Partitions:
             return partitions
         if not isinstance(partitions, Mapping):
             return cls(partitions)
-        known = [field.name for field in fields(cls)]
-        for name in partitions:
-            if name not in known:
-                raise SpecError(f"partitions has no field {name!r}, only {suggest(name, known)}")
         values = dict(partitions)
         for name in values.keys() & {"catch_up", "limit"}:
             values[name] = _number(name, values[name])
-        return cls(**values)
+        return from_fields(cls, values, "partitions")
 
     def to_dict(self) -> dict[str, Any]:
         """The fields that are set as plain JSON values, for `parse`."""

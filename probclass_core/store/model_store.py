@@ -212,7 +212,8 @@ class ModelStore:
             StoreError: if there is no such model, or a version is damaged.
         """
         check_model_name(name)
-        versions = read_all(self._files, ModelVersion, self._manifests(name))
+        manifests = [f"{name}/{id_}/{MANIFEST}" for id_ in self._files.names(name) if is_id(id_)]
+        versions = read_all(self._files, ModelVersion, manifests)
         if not versions:
             self._check_exists(name)  # raises an error that lists the models
         return sorted(versions, key=lambda version: (version.created, version.id))
@@ -551,7 +552,10 @@ class ModelStore:
         among them, and damaged entries are left out.
         """
         check_model_name(name)
-        return self._ledger(name, check_alias(alias)).newest_first()
+        for path in reversed(self._ledger(name, check_alias(alias)).paths()):
+            with suppress(StoreError):
+                if (entry := Promotion.read(self._files, path)) is not None:
+                    yield entry
 
     def delete(self, ref: ModelVersion | str, *, dry_run: bool = False) -> ModelVersion:
         """Delete a version with its evaluations; its promotions stay in the ledger.
@@ -860,10 +864,6 @@ class ModelStore:
 
     def _model_folders(self) -> list[str]:
         return [name for name in self._files.names("") if is_model_name(name)]
-
-    def _manifests(self, name: str) -> list[str]:
-        """The paths at which versions of a model have their manifests."""
-        return [f"{name}/{id_}/{MANIFEST}" for id_ in self._files.names(name) if is_id(id_)]
 
     def _has(self, name: str, content_id: str) -> bool:
         return self._files.is_file(f"{name}/{content_id}/{MANIFEST}")

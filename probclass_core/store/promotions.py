@@ -9,8 +9,7 @@ Refused promotions are entries that no alias names.
 from __future__ import annotations
 
 import getpass
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Self, TypeAlias
 
@@ -210,16 +209,6 @@ class Ledger:
     def in_force(self, named: Alias | None) -> list[Promotion]:
         """The entries that count, refusals aside, oldest first; see `in_force`."""
         return in_force(named, lambda path: Promotion.read(self._files, path))
-
-    def newest_first(self) -> Iterator[Promotion]:
-        """All entries, the newest first, each read when it is needed.
-
-        They include refusals, and what a killed writer left behind; damaged ones are left out.
-        """
-        for path in reversed(self.paths()):
-            with suppress(StoreError):
-                if (entry := Promotion.read(self._files, path)) is not None:
-                    yield entry
 
     def rolled_back(self, named: Alias | None, id_: str) -> str:
         """When and why the alias was rolled back from a version; empty if it was not."""
