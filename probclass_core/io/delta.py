@@ -31,10 +31,9 @@ from probclass_core.errors import TableError, TableMismatchError, one_line, one_
 from probclass_core.io.commit.log_sink import LogSink, NewFile, PartitionFile, partition_key
 from probclass_core.io.commit.parquet import COMMIT_KEY, DATA_FILE
 from probclass_core.io.filesystem import Location, is_file
-from probclass_core.io.parquet.columns import ColumnMatch, StoredColumn, field_id
 from probclass_core.io.parquet.dataset import DatasetTable
 from probclass_core.io.parquet.discovery import hive_folder
-from probclass_core.io.parquet.files import partition_condition
+from probclass_core.io.parquet.files import ColumnMatch, StoredColumn, field_id, partition_condition
 from probclass_core.io.references import Leftover, TableRef
 from probclass_core.io.storage_options import deltalake_options
 from probclass_core.spec.model_spec import category_text

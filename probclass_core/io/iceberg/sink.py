@@ -47,7 +47,7 @@ from probclass_core.io.iceberg.table import (
     predicate,
     translate_iceberg_errors,
 )
-from probclass_core.io.parquet.columns import FIELD_ID, typed_scalar
+from probclass_core.io.parquet.files import FIELD_ID, typed_scalar
 from probclass_core.io.sink import conflict
 
 _NO_RETRIES = {"commit.retry.num-retries": "0"}

@@ -29,9 +29,8 @@ from probclass_core.io.commit.parquet import DATA_FILE
 from probclass_core.io.failures import translate_read_errors
 from probclass_core.io.filesystem import Location
 from probclass_core.io.filters import Where, typed_conditions
-from probclass_core.io.parquet.columns import ColumnMatch, StoredColumn, field_id
 from probclass_core.io.parquet.dataset import DatasetTable
-from probclass_core.io.parquet.files import partition_condition
+from probclass_core.io.parquet.files import ColumnMatch, StoredColumn, field_id, partition_condition
 from probclass_core.io.references import Leftover, TableRef
 from probclass_core.io.storage_options import pyiceberg_options
 

@@ -2,8 +2,7 @@
 
 discovery       names of Hive folders; find the files of a table, and open them
 dataset         plan the files of a pyarrow dataset
-columns         where files have the columns of a table
-files           what footers say, and how row groups are read
+files           where files have the columns of a table, and how their row groups are read
 units           which files and row groups are read, summarized and cached together
 column_chunks   check what a footer says about its columns, before Arrow uses it
 sink            write a partition or a file: on a local disk committed by a rename, on an object

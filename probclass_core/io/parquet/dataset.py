@@ -24,11 +24,11 @@ from probclass_core.errors import DataError, TableError, one_of
 from probclass_core.io.failures import retry, translate_read_errors
 from probclass_core.io.filesystem import FileVersion, Location
 from probclass_core.io.filters import Where, expression, parse_where, partition_text
-from probclass_core.io.parquet.columns import StoredColumn
 from probclass_core.io.parquet.files import (
     PlannedFile,
     Reading,
     RowGroups,
+    StoredColumn,
     partition_of,
     partition_values,
     path_of,

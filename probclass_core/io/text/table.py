@@ -20,10 +20,15 @@ from probclass_core.arrow.types import common_type
 from probclass_core.errors import DataError, TableError, one_line, suggest
 from probclass_core.io.failures import retry, translate_read_errors
 from probclass_core.io.filters import Where
-from probclass_core.io.parquet.columns import StoredColumn
 from probclass_core.io.parquet.dataset import DatasetTable
 from probclass_core.io.parquet.discovery import FoundFiles, find_files
-from probclass_core.io.parquet.files import PlannedFile, Reading, RowGroups, partition_of
+from probclass_core.io.parquet.files import (
+    PlannedFile,
+    Reading,
+    RowGroups,
+    StoredColumn,
+    partition_of,
+)
 from probclass_core.io.references import TableRef
 from probclass_core.io.table import Footer, Plan, Query
 from probclass_core.io.text.csv import CsvFormat, give_type
