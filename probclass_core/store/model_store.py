@@ -9,7 +9,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path, PurePath
 from types import EllipsisType
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
@@ -66,15 +66,6 @@ from probclass_core.store.results import (
     scoring_records,
 )
 
-
-@runtime_checkable
-class Bundled(Protocol):
-    """Anything that can be written as a bundle."""
-
-    def to_bundle(self) -> Bundle:
-        """Content, tables and provenance."""
-
-
 _TO_PROMOTE_AGAIN = (
     "if that was a mistake, promote it with force and a reason (--force --reason TEXT)"
 )
@@ -116,7 +107,7 @@ class ModelStore:
 
     def save(
         self,
-        model: Bundled | ModelOption,
+        model: ModelOption,
         name: str,
         *,
         provenance: Mapping[str, Any] | None = None,
@@ -137,10 +128,9 @@ class ModelStore:
                 stored version is damaged.
         """
         check_model_name(name)
-        made = model if isinstance(model, Bundled) else as_model(model)
-        inputs = made.inputs if isinstance(made, Model) else None
+        made = as_model(model)
+        inputs, bundle = made.inputs, made.to_bundle()
         recorded = plain_json(provenance or {}, "provenance")
-        bundle = made.to_bundle()
         training = Training(name, inputs or bundle.content_id, bundle.content_id)
         stored = self._stored(training)
         if stored is None:

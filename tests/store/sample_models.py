@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
 from probclass_core.arrow.bundle import Bundle
+from probclass_core.model.model import Model
 from probclass_core.store.model_store import ModelStore
 from probclass_core.store.records import ModelVersion
 
@@ -41,19 +41,24 @@ def sample_bundle(seed: int = 0, **provenance: Any) -> Bundle:
     )
 
 
-@dataclass(frozen=True)
-class SampleModel:
-    """A model that a store can save; its id depends on the seed."""
+class BundledModel(Model):
+    """A model that is nothing but its bundle, made by no training."""
 
-    seed: int = 0
-    provenance: dict[str, Any] = field(default_factory=dict)
+    inputs = None
 
-    @property
-    def id(self) -> str:
-        return self.to_bundle().content_id
+    def __init__(self, bundle: Bundle) -> None:
+        vars(self)["bundle"] = bundle
 
     def to_bundle(self) -> Bundle:
-        return sample_bundle(self.seed, **self.provenance)
+        bundle: Bundle = vars(self)["bundle"]
+        return bundle
+
+
+class SampleModel(BundledModel):
+    """A model whose id depends on the seed."""
+
+    def __init__(self, seed: int = 0, provenance: dict[str, Any] | None = None) -> None:
+        super().__init__(sample_bundle(seed, **(provenance or {})))
 
 
 def write_in_another_format(version: ModelVersion, store: ModelStore) -> None:

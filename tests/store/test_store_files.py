@@ -15,7 +15,7 @@ import pytest
 from daily_lake import rows_of
 from fsspec.implementations.memory import MemoryFileSystem
 from lakes import write_rows
-from sample_models import SampleModel
+from sample_models import BundledModel, SampleModel
 
 import probclass_core as pc
 from probclass_core.arrow.bundle import Bundle
@@ -61,17 +61,12 @@ def test_a_relative_path_is_relative_to_the_folder_where_the_store_was_opened(
     assert (tmp_path / "models" / "air").is_dir()
 
 
-class LargeModel:
-    def to_bundle(self) -> Bundle:
-        points = pa.table({"x": pa.array(range(1_000_000), pa.float64())})
-        return Bundle({}, {"points": points})
-
-
 def test_only_large_local_tables_are_memory_mapped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = ModelStore(tmp_path)
-    store.save(LargeModel(), "air")
+    points = pa.table({"x": pa.array(range(1_000_000), pa.float64())})
+    store.save(BundledModel(Bundle({}, {"points": points})), "air")
     assert isinstance(store.read_bundle("air").data, bytes)
     monkeypatch.setattr("probclass_core.io.filesystem._MOST_IN_MEMORY", 1_000_000)
     before = pa.total_allocated_bytes()

@@ -32,7 +32,7 @@ def test_a_saved_bundle_is_read_back_unchanged(store: ModelStore) -> None:
     assert version.ref == f"air@{model.id}"
     assert version.provenance == {"rows": 10, "run": "monday"}
     assert datetime.now(UTC) - datetime.fromisoformat(version.created) < timedelta(minutes=1)
-    assert model.provenance == {"rows": 10}, "saving does not change the model"
+    assert model.to_bundle().provenance == {"rows": 10}, "saving does not change the model"
     bundle = store.read_bundle(version.ref)
     assert bundle.content_id == version.id == model.id
     assert bundle.content == model.to_bundle().content
