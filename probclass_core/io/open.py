@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
@@ -21,11 +21,6 @@ from probclass_core.io.sink import Sink
 from probclass_core.io.table import Source
 from probclass_core.plugins.hookspecs import PROBCLASS_API, TableFormat, hookimpl
 from probclass_core.plugins.manager import find_table_format, registry
-
-if TYPE_CHECKING:
-    from probclass_core.io.sink import Sink
-    from probclass_core.io.table import Source
-
 
 __all__ = ["PROBCLASS_API", "format_of", "open_sink", "open_table", "probclass_table_formats"]
 

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from probclass_core.io.references import TableRef
+from probclass_core.io.table import Source
 from probclass_core.plugins.hookspecs import PROBCLASS_API, TableFormat, hookimpl
-
-if TYPE_CHECKING:
-    from probclass_core.io.table import Source
 
 __all__ = ["PROBCLASS_API", "probclass_table_formats"]
 
