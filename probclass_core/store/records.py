@@ -33,6 +33,17 @@ _READERS = 16
 
 _ID = re.compile(r"[0-9a-f]{64}")
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+_SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+_ID_PREFIX = re.compile(r"[0-9a-fA-F]{8,64}")
+PREVIOUS = "previous"
+"""Part of a reference: the version to which an alias would be rolled back."""
+
+DEFAULT_ALIAS = "champion"
+"""The alias that ``name@previous`` is about."""
+
+MANIFEST = "manifest.json"
+
+_RULE = "up to 128 letters, digits, '.', '_' or '-', starting with a letter or digit"
 
 
 def is_id(value: object) -> bool:
@@ -246,19 +257,6 @@ def _types(kind: Any) -> dict[str, Any]:
 
 def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is not JSON")
-
-
-_SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
-_ID_PREFIX = re.compile(r"[0-9a-fA-F]{8,64}")
-PREVIOUS = "previous"
-"""Part of a reference: the version to which an alias would be rolled back."""
-
-DEFAULT_ALIAS = "champion"
-"""The alias that ``name@previous`` is about."""
-
-MANIFEST = "manifest.json"
-
-_RULE = "up to 128 letters, digits, '.', '_' or '-', starting with a letter or digit"
 
 
 class OfVersion(Record):
