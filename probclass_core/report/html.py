@@ -1,7 +1,7 @@
 """Pieces of a page as HTML: every value is escaped, and styles are classes of ``report.css``.
 
 Numbers have an even length, and URIs no credentials. Times and descriptions of rows are formatted
-by `probclass_core.store.display`, as on the command line. Neither scripts nor styles are in the
+by `probclass_core.display`, as on the command line. Neither scripts nor styles are in the
 markup, so that a strict content security policy may apply.
 """
 
