@@ -54,10 +54,10 @@ _ROUNDING = 1e-9
 
 _BY_CLASS = ("class", "precision", "recall", "f1")
 
-BINS = 15
+_BINS = 15
 """Number of bins. Each includes its upper edge and not its lower one; the first also includes 0."""
 
-_EDGES = np.linspace(0.0, 1.0, BINS + 1)
+_EDGES = np.linspace(0.0, 1.0, _BINS + 1)
 
 
 @dataclass(frozen=True, repr=False)
@@ -102,8 +102,7 @@ class Evaluation(Report, EvaluationMethods):
         per_class: class, support (its decided rows), predicted, precision, recall, f1 (null if
             undefined), ece.
         reliability: class (null for the most probable class of each row), lower, upper, rows,
-            probability (mean predicted), frequency (share that came true); see the module
-            `reliability`.
+            probability (mean predicted), frequency (share that came true).
     """
 
     rows: int
@@ -274,7 +273,7 @@ class EvaluationSums:
             ``(k, k + reasons)``.
         scores: moments of the log loss, of its difference from that of the prior, of the Brier
             score, and of log p(x).
-        bins: see `reliability.bin_sums`, ``(1 + k, BINS, 3)``.
+        bins: see `_bin_sums`, ``(1 + k, _BINS, 3)``.
         null_labels: number of rows without a label.
         unseen_labels: number of rows with a label that is not a class of the model.
     """
@@ -335,7 +334,7 @@ class Evaluator:
         size = len(self.model.classes)
         outcomes = np.zeros((size, size + len(REJECTION_REASONS)), dtype=np.int64)
         scores = RowMoments.of_rows(np.zeros((4, 0)))
-        return EvaluationSums(outcomes, scores, np.zeros((1 + size, BINS, 3)), 0, 0)
+        return EvaluationSums(outcomes, scores, np.zeros((1 + size, _BINS, 3)), 0, 0)
 
     def measure(self, batch: pa.RecordBatch) -> EvaluationSums:
         """The sums of one batch; safe to call from several threads."""
@@ -364,7 +363,7 @@ class Evaluator:
         sums = EvaluationSums(
             outcomes=self._outcomes(truth[kept], decisions, kept),
             scores=RowMoments.of_rows(moments[:, kept]),
-            bins=bin_sums(posterior.probability[kept], truth[kept]),
+            bins=_bin_sums(posterior.probability[kept], truth[kept]),
             null_labels=int(np.count_nonzero(~labeled)),
             unseen_labels=int(np.count_nonzero(labeled & ~known)),
         )
@@ -411,7 +410,7 @@ class Evaluator:
         baselines = _prior_metrics(self.model.log_prior, outcomes.sum(axis=1))
         log_loss_error, gain_error, _, density_error = sums.scores.standard_errors
         normalized = self.model.normalized
-        ece, *class_errors = calibration_errors(sums.bins)
+        ece, *class_errors = _calibration_errors(sums.bins)
         return Evaluation(
             rows=rows,
             null_labels=sums.null_labels,
@@ -435,7 +434,7 @@ class Evaluator:
             model_id=self.model.id,
             confusion=self._confusion_table(confusion),
             per_class=self._per_class_table(confusion, class_errors),
-            reliability=reliability_table(sums.bins, self.model.class_names),
+            reliability=_reliability_table(sums.bins, self.model.class_names),
         )
 
     def _costs(self, confusion: np.ndarray) -> tuple[float | None, float | None]:
@@ -505,7 +504,7 @@ def _mean(total: float, rows: int) -> float | None:
     return float(total) / int(rows) if rows else None
 
 
-def bin_sums(probability: FloatArray, truth: IntArray) -> FloatArray:
+def _bin_sums(probability: FloatArray, truth: IntArray) -> FloatArray:
     """Sums by bin: rows, Σ probability, Σ [came true].
 
     Args:
@@ -513,12 +512,12 @@ def bin_sums(probability: FloatArray, truth: IntArray) -> FloatArray:
         truth: position of the true class of each row, ``(n,)``.
 
     Returns:
-        ``(1 + k, BINS, 3)``, to be added up over batches: first for the most probable class of each
-        row, then for each class.
+        ``(1 + k, _BINS, 3)``, to be added up over batches: first for the most probable class of
+        each row, then for each class.
     """
     rows, classes = probability.shape
     best = probability.argmax(axis=1)
-    sums = np.empty((1 + classes, BINS, 3))
+    sums = np.empty((1 + classes, _BINS, 3))
     sums[0] = _sums(probability[np.arange(rows), best], best == truth)
     for position in range(classes):
         sums[1 + position] = _sums(probability[:, position], truth == position)
@@ -527,12 +526,12 @@ def bin_sums(probability: FloatArray, truth: IntArray) -> FloatArray:
 
 def _sums(probability: FloatArray, came_true: np.ndarray) -> FloatArray:
     # Rounding can bring a probability above 1.
-    bins = np.clip(np.searchsorted(_EDGES, probability, side="left") - 1, 0, BINS - 1)
+    bins = np.clip(np.searchsorted(_EDGES, probability, side="left") - 1, 0, _BINS - 1)
     summands = (None, probability, came_true)
-    return np.stack([np.bincount(bins, weights=each, minlength=BINS) for each in summands], axis=1)
+    return np.stack([np.bincount(bins, weights=each, minlength=_BINS) for each in summands], axis=1)
 
 
-def reliability_table(sums: FloatArray, class_names: Sequence[str]) -> pa.Table:
+def _reliability_table(sums: FloatArray, class_names: Sequence[str]) -> pa.Table:
     """One row per bin that has rows.
 
     Returns:
@@ -553,7 +552,7 @@ def reliability_table(sums: FloatArray, class_names: Sequence[str]) -> pa.Table:
     )
 
 
-def calibration_errors(sums: FloatArray) -> FloatArray:
+def _calibration_errors(sums: FloatArray) -> FloatArray:
     """Expected calibration errors, ``(1 + k,)``: of the most probable class, then of each class."""
     gaps = np.abs(sums[:, :, 1] - sums[:, :, 2]).sum(axis=1)
     errors: FloatArray = gaps / sums[:, :, 0].sum(axis=1)

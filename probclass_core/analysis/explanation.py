@@ -52,7 +52,7 @@ MAX_ROWS = 1_000
 _MOST_REASONS = 3
 """Columns that are named as reasons why a row is unusual."""
 
-_SCHEMA = pa.schema(
+_LEDGER = pa.schema(
     [
         ("row", pa.int64()),
         ("entry", pa.string()),
@@ -63,7 +63,7 @@ _SCHEMA = pa.schema(
     ]
 )
 
-SCHEMA = pa.schema(
+_SURPRISE = pa.schema(
     [
         ("row", pa.int64()),
         ("item", pa.string()),
@@ -74,7 +74,7 @@ SCHEMA = pa.schema(
     ]
 )
 
-UNUSUAL = 4.0
+_UNUSUAL = 4.0
 """Excess in nats from which on a column is a reason why a row is unusual."""
 
 
@@ -154,7 +154,7 @@ class Explanation(Report, ExplanationMethods):
 
     def _reasons(self, row: int) -> str:
         """The columns that make a row unusual, as text."""
-        lines = self.surprise.filter((pc.field("row") == row) & (pc.field("excess") >= UNUSUAL))
+        lines = self.surprise.filter((pc.field("row") == row) & (pc.field("excess") >= _UNUSUAL))
         return ", ".join(
             f"{line['item']}={'missing' if line['value'] is None else line['value']} "
             f"({line['excess']:+.1f} nats)"
@@ -206,7 +206,7 @@ def explain(
     batch, numbers = _read_rows(plan, None if rows is None else _checked_rows(rows))
     features = Rows(model.rows(batch).batch, keeps=True)
     posterior, cells = model.posterior(features), _texts(features.batch)
-    surprise = surprise_table(model, features, numbers, cells)
+    surprise = _surprise_table(model, features, numbers, cells)
     summary = {"row": pa.array(numbers, pa.int64())}
     ledgers: list[dict[str, Any]] = []
     if len(model.classes) > 1:
@@ -241,7 +241,7 @@ def explain(
             "probability_against": of_both[:, 1],
             "log_odds": log_odds,
         }
-    ledger = _without_nan(pa.Table.from_pylist(ledgers, schema=_SCHEMA), "weight", "total")
+    ledger = _without_nan(pa.Table.from_pylist(ledgers, schema=_LEDGER), "weight", "total")
     surprise = _without_nan(surprise, "surprise", "usual", "excess")
     return Explanation(pa.table(summary), ledger, surprise, model.id)
 
@@ -413,24 +413,20 @@ def _value_text(value: Any) -> str | None:
     return None if value is None else category_text(value)
 
 
-def surprise_table(
+def _surprise_table(
     model: Model, rows: Rows, numbers: Sequence[int], cells: Sequence[Mapping[str, str | None]]
 ) -> pa.Table:
-    """The surprise of each column of some rows, that of the largest excess first.
+    """`Explanation.surprise` of some rows, NaN where the model does not say.
 
     Args:
         model: the model.
         rows: ``n`` rows that keep results.
         numbers: number of each row.
         cells: the value of each feature as text, by row.
-
-    Returns:
-        Columns as in `SCHEMA`, in nats; usual and excess are NaN if the model does not say. No rows
-        if log p(x) is not a density.
     """
     contributions = Contributions(model)
     if not contributions.surprise_names:
-        return SCHEMA.empty_table()
+        return _SURPRISE.empty_table()
     best = contributions.best_class(rows)
     columns = [
         (item, surprise, _usual_surprise(model, item)[best])
@@ -444,8 +440,8 @@ def surprise_table(
         ]
         # An infinite excess first, an unknown one last.
         found.sort(key=lambda line: np.nan_to_num(-line[-1], nan=np.inf))
-        lines += [dict(zip(SCHEMA.names, line, strict=True)) for line in found]
-    return pa.Table.from_pylist(lines, SCHEMA)
+        lines += [dict(zip(_SURPRISE.names, line, strict=True)) for line in found]
+    return pa.Table.from_pylist(lines, _SURPRISE)
 
 
 def _usual_surprise(model: Model, column: str) -> FloatArray:

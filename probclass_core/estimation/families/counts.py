@@ -127,7 +127,7 @@ class CountLikelihood:
         """What depends on a row as a whole, ``(n, 1)`` or ``(n, k)``."""
         if self.factors.rates is None:
             return np.zeros((1, 1))
-        return -log_factorials(counts)[:, None]
+        return -_log_factorials(counts)[:, None]
 
     def formula(self) -> formulas.Formula:
         if self.reader.of_terms:
@@ -216,7 +216,7 @@ class SharesLikelihood(CountLikelihood):
         return np.exp(self.factors.weights)
 
     def of_rows(self, counts: Counts) -> FloatArray:
-        return log_coefficient(counts) - counts.lengths[:, None] * self._log_mass(counts)
+        return _log_coefficient(counts) - counts.lengths[:, None] * self._log_mass(counts)
 
     def _log_mass(self, counts: Counts) -> FloatArray:
         """log Σ p over the known columns, ``(n, k)``; 0 if all are known, or p is 0 in all."""
@@ -243,7 +243,7 @@ class SharesLikelihood(CountLikelihood):
     def _itemize(self, row: Rows) -> Mapping[str, FloatArray]:
         counts = self.reader.read(row)
         weights = self.factors.weights - self._log_mass(counts)[0]
-        rest = np.broadcast_to(log_coefficient(counts)[0], weights.shape[1]).copy()
+        rest = np.broadcast_to(_log_coefficient(counts)[0], weights.shape[1]).copy()
         return {**dict(self.items(counts, weights)), _COEFFICIENT: rest}
 
     def marginal(self, column: str) -> Marginal | None:
@@ -257,18 +257,18 @@ class SharesLikelihood(CountLikelihood):
         return Levels([column, "another column"], np.stack([own, 1.0 - own]), of="item")
 
 
-def log_factorials(counts: Counts) -> FloatArray:
+def _log_factorials(counts: Counts) -> FloatArray:
     """Σ log x! of each row: ``(n,)``."""
     from scipy.special import gammaln
 
     return counts.row_sums(gammaln(counts.matrix.data + 1.0))
 
 
-def log_coefficient(counts: Counts) -> FloatArray:
+def _log_coefficient(counts: Counts) -> FloatArray:
     """log (N! / Π x_t!) of each row: ``(n, 1)``."""
     from scipy.special import gammaln
 
-    coefficient: FloatArray = gammaln(counts.lengths + 1.0) - log_factorials(counts)
+    coefficient: FloatArray = gammaln(counts.lengths + 1.0) - _log_factorials(counts)
     return coefficient[:, None]
 
 

@@ -70,7 +70,7 @@ class Sample:
         """
         hashes, batch = row_hashes(rows, self.schema.names), rows.batch
         counts = np.ones(len(hashes)) if weights is None else weights
-        if (limit := limit_of_hashes(hashes, SAMPLE_ROWS)) is not None:
+        if (limit := _limit_of_hashes(hashes, SAMPLE_ROWS)) is not None:
             candidates = np.flatnonzero(hashes <= limit)
             batch = batch.take(pa.array(candidates))
             hashes, counts = hashes[candidates], counts[candidates]
@@ -117,7 +117,7 @@ class Sample:
 def rows_that_may_remain(samples: Sequence[pa.Table]) -> Sequence[pa.Table]:
     """Samples without the rows that cannot be in the sample of all of them together."""
     hashes = [sample[HASH].to_numpy() for sample in samples]
-    limit = limit_of_hashes(np.concatenate(hashes), SAMPLE_ROWS)
+    limit = _limit_of_hashes(np.concatenate(hashes), SAMPLE_ROWS)
     if limit is None:
         return samples
     return [  # which are sorted
@@ -133,7 +133,7 @@ def _hashes_of(sample: pa.Table, names: Sequence[str]) -> HashArray:
     return row_hashes(Rows(batch))
 
 
-def limit_of_hashes(hashes: HashArray, most: int) -> np.uint64 | None:
+def _limit_of_hashes(hashes: HashArray, most: int) -> np.uint64 | None:
     """A hash that at least `most` different ones do not exceed, or None.
 
     It is small, so that few rows remain candidates.
@@ -232,7 +232,7 @@ class Points:
         """Distinct points in order of class and coordinates, their counts summed."""
         if 0 < self.most < len(points):
             hashes = _hashes(labels, points)
-            limit = limit_of_hashes(hashes, self.most)
+            limit = _limit_of_hashes(hashes, self.most)
             if limit is not None:
                 near = np.flatnonzero(hashes <= limit)
                 labels, points, counts = labels.take(pa.array(near)), points[near], counts[near]

@@ -27,7 +27,7 @@ from probclass_core.estimation.tidy import Range, sum_counts
 from probclass_core.spec.model_spec import ModelSpec, category_text
 
 MAX_CLASSES = 10_000
-"""Largest number of classes, unless the spec has another one; see `most_classes`."""
+"""Largest number of classes, unless the spec has another one; see `_most_classes`."""
 
 _FEW_CLASSES, _LEAST_ROWS = 100, 5
 """For more classes, average number of rows of a class; an id has fewer."""
@@ -84,7 +84,7 @@ class ClassCounts:
         """The classes of all tables, which may be none.
 
         Raises:
-            DataError: if there are more than `most_classes`.
+            DataError: if there are more than `_most_classes`.
         """
         tables = [table for table in tables if table.num_rows]  # without rows of any type
         if not tables:
@@ -118,10 +118,10 @@ def check_classes(classes: pa.Table, spec: ModelSpec, rows: int | None) -> None:
         rows: number of rows of the training, or more; None if unknown.
 
     Raises:
-        DataError: if there are more than `most_classes`.
+        DataError: if there are more than `_most_classes`.
     """
     is_integer = pa.types.is_integer(classes.schema.field("class").type)
-    if classes.num_rows <= most_classes(spec, is_integer=is_integer, rows=rows):
+    if classes.num_rows <= _most_classes(spec, is_integer=is_integer, rows=rows):
         return
     found = f"label {spec.label!r} has at least {classes.num_rows:,} different values"
     if spec.max_classes is not None:
@@ -135,7 +135,7 @@ def check_classes(classes: pa.Table, spec: ModelSpec, rows: int | None) -> None:
     )
 
 
-def most_classes(spec: ModelSpec, *, is_integer: bool, rows: int | None) -> int:
+def _most_classes(spec: ModelSpec, *, is_integer: bool, rows: int | None) -> int:
     """Largest number of classes: that of the spec, or else one that leaves each enough rows.
 
     By default it is `MAX_CLASSES`. More than 100 classes need 5 rows each, on average; more than
