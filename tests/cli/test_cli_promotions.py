@@ -52,6 +52,20 @@ def test_only_a_better_version_is_promoted_and_the_exit_code_says_so(
     assert probclass.ok("promote iris@good champion").out == again.out
 
 
+def test_models_without_a_label_are_compared_by_their_density(
+    probclass: Any, iris: pa.Table
+) -> None:
+    numbers = iris.drop_columns("species")
+    for name, rows in (("few", numbers[:80:8]), ("many", numbers[::2]), ("judged", numbers[1::2])):
+        probclass.table(f"{name}.parquet", rows)
+    for name in ("few", "many"):
+        saved = probclass.ok(f"fit {name}.parquet --no-label --name rows --alias {name}").out
+        assert "class prior" not in saved
+        probclass.ok(f"promote rows@{name} champion judged.parquet --if-better")
+    reason = pc.ModelStore("models").history("rows", "champion")[-1].reason
+    assert reason.startswith("log_density ")
+
+
 def test_a_promotion_can_be_rolled_back_and_listed(probclass: Any, store: pc.ModelStore) -> None:
     poor, good = (store.resolve(f"iris@{alias}").id for alias in ("poor", "good"))
     probclass.ok("promote iris@poor champion --reason 'a poor one'")

@@ -324,7 +324,7 @@ def promote(
                 source,
                 alias,
                 windows=windows,
-                gate=gate,
+                gate=None if gate == Gate() else gate,
                 decision=decision,
                 provenance={"reason": reason} if reason else None,
                 progress=report,

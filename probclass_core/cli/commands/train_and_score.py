@@ -161,7 +161,10 @@ def fit(
     training, found = fitted.training, fitted.training.get("cache")
     unchanged = not is_new and (found is None or found["units"] == found["reused"])
     unlabeled = training["null_labels"]
-    ref = f"{name}@{alias[0]}" if alias else name
+    advice = (
+        f"probclass evaluate {f'{name}@{alias[0]}' if alias else name} SOURCE, on rows that "
+        "training did not see, compares the model with its class prior"
+    )
     _show_saved(
         version,
         alias,
@@ -176,8 +179,7 @@ def fit(
         {
             "left out": f"{unlabeled:,} rows whose label is null" if unlabeled else None,
             "cached": found and f"{found['reused']:,} of {found['units']:,} units",
-            "next": f"probclass evaluate {ref} SOURCE, on rows that training did not see, "
-            "compares the model with its class prior",
+            "next": advice if fitted.spec.label is not None else None,
         },
         *report_parts(fitted),
     )
