@@ -152,3 +152,22 @@ def test_a_number_of_another_type_is_written_exactly_or_not_at_all(
         with pytest.raises(TableMismatchError, match=r"column 'n' is .* and a value does not"):
             pc.score(model, tmp_path / "third", sink)
         assert set(column(backend, "n")) == {"2014-01", "2014-02"}
+
+
+def test_a_new_class_needs_another_table_or_a_list(backend: Backend, tmp_path: Path) -> None:
+    lake = tmp_path / "lake"
+    lands(lake, "2014-01", y=pa.array(["a", "b"] * 20))
+    lands(lake, "2014-02", y=pa.array(["a", "b", "c", "b"] * 10))
+    spec = pc.ModelSpec("y", {"gaussian_diagonal": "x"})
+    for posterior in ("columns", "list"):
+        options = {"columns": ["x"], "posterior": posterior, "watch": False}
+        sink = backend.ref(posterior)
+        pc.score(pc.fit(lake, spec, partition={"month": "2014-01"}), lake, sink, options=options)
+        later = pc.fit(lake, spec)
+        if posterior == "columns":
+            with pytest.raises(TableMismatchError, match=r"no column 'p_c'; .* posterior='list'"):
+                pc.score(later, lake, sink, partition=FEBRUARY, options=options)
+        else:
+            pc.score(later, lake, sink, partition=FEBRUARY, options=options)
+            read = backend.read(posterior)
+            assert sorted({len(one) for one in read["posterior"].to_pylist()}) == [2, 3]

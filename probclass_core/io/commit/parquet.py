@@ -254,10 +254,13 @@ class EvolvingSink(Sink):
         added = [name for name in rows.names if name not in table.names]
         for name in added:
             if name not in (self._may_add or ()):
-                hint = " Add it with schema='evolve', leave" if not evolves else " Leave"
+                hint = "A scored column, as of a new class, is not added: write another table, "
+                hint += "such as one with posterior='list', which takes any classes."
+                if not evolves:
+                    hint = "Add it with schema='evolve', leave it out with columns=, or write "
+                    hint += "another table."
                 raise TableMismatchError(
-                    f"{uri} has no column {name!r}; it has {one_of(table.names)}.{hint} it out "
-                    "with columns=, or write another table."
+                    f"{uri} has no column {name!r}; it has {one_of(table.names)}. {hint}"
                 )
             twins = [other for other in table.names if other.lower() == name.lower()]
             if twins:
