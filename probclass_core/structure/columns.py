@@ -13,13 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from probclass_core.arrow.arrays import (
-    BoolArray,
-    FloatArray,
-    IntArray,
-    label_codes,
-    names_of_columns,
-)
+from probclass_core.arrow.arrays import FloatArray, IntArray, label_codes, names_of_columns
 from probclass_core.arrow.parts import Part, parts_of_type
 from probclass_core.arrow.types import (
     is_category_type,
@@ -34,7 +28,7 @@ from probclass_core.estimation.families.counted.options import LEAVE_ONE_OUT
 from probclass_core.estimation.kinds.grids import tidy_cells
 from probclass_core.estimation.statistics import Statistics, bind
 from probclass_core.spec.model_spec import TABLE_NAMES, Block, category_text
-from probclass_core.structure.levels import left_out_log_loss
+from probclass_core.structure.levels import bins_with_null, left_out_log_loss
 
 Kind = Literal["number", "category", "terms"]
 
@@ -344,7 +338,7 @@ def _role(
         return _NO_VALUES
     if column.kind == "terms":
         return column
-    cells, nulls = _Cells.of(counted, classes), int(_is_missing(values).sum())
+    cells, nulls = _Cells.of(counted, classes), values.null_count
     if reason := _reason_to_leave_out(column, cells, statistics, sample, nulls):
         return reason
     has_squares = column.is_number and not column.is_part and _squares_fit(values)
@@ -394,7 +388,7 @@ def _partition(values: pa.ChunkedArray) -> bytes:
 
     Of values that hardly repeat, which tell all rows apart, only the same ones are copies.
     """
-    known = pc.if_else(pa.array(~_is_missing(values)), values.combine_chunks(), None)
+    known = values.combine_chunks()
     encoded = known.dictionary_encode("encode")  # by appearance, whatever the values are
     if len(encoded.dictionary) > _MOST_DIFFERENT * len(values) and is_number_type(values.type):
         numbers: FloatArray = known.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
@@ -484,15 +478,9 @@ def _are_categories(cells: _Cells, cuts: FloatArray) -> bool:
     return left_out_log_loss(cells.counts) + chance < left_out_log_loss(bins)
 
 
-def _is_missing(values: pa.Array | pa.ChunkedArray) -> BoolArray:
-    missing: BoolArray = np.asarray(pc.is_null(values, nan_is_null=True), dtype=bool)
-    return missing
-
-
 def _squares_fit(values: pa.ChunkedArray) -> bool:
     """Whether numbers vary, and their squares neither overflow nor vanish."""
     numbers = values.drop_null().cast(pa.float64(), safe=False).to_numpy()
-    numbers = numbers[~np.isnan(numbers)]
     largest = float(np.abs(numbers).max(initial=0.0))
     return largest < _LARGEST and float(np.ptp(numbers)) > max(1.0 / _LARGEST, 1e-12 * largest)
 
@@ -509,17 +497,13 @@ def level_codes(column: Column, sample: pa.Table) -> tuple[IntArray, int]:
         sample: rows.
     """
     values = sample[column.name].combine_chunks()
-    missing = _is_missing(values)
     if column.kind == "number":
         numbers = values.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
-        codes = np.searchsorted(np.array(column.cuts), np.nan_to_num(numbers), side="right")
-        levels = len(column.cuts) + 1
-    else:
-        encoded = values.dictionary_encode()
-        codes = pc.fill_null(encoded.indices, 0).to_numpy(zero_copy_only=False)
-        levels = len(encoded.dictionary)
-    codes = np.where(missing, levels, codes).astype(np.intp)
-    return codes, levels + 1
+        return bins_with_null(numbers, column.cuts), len(column.cuts) + 2
+    encoded = values.dictionary_encode()
+    levels = len(encoded.dictionary)
+    codes = pc.fill_null(encoded.indices, levels).to_numpy(zero_copy_only=False)
+    return codes.astype(np.intp), levels + 1
 
 
 def listed(names: Sequence[str], most: int = 8) -> str:

@@ -20,9 +20,9 @@ from itertools import combinations
 
 import numpy as np
 
-from probclass_core.arrow.arrays import FloatArray, IntArray
+from probclass_core.arrow.arrays import FloatArray
 from probclass_core.estimation.formulas import MOST_LOOKUPS
-from probclass_core.structure.levels import Levels
+from probclass_core.structure.levels import Levels, bins_with_null
 
 BINS = (8, 16, 32)
 """Numbers of bins of each number that are tried."""
@@ -88,7 +88,7 @@ def fine_pairs(
     finer = []
     for number in range(len(tried)):
         codes = [
-            _bins(values[place], of_column[number])
+            bins_with_null(values[place], of_column[number])
             for place, of_column in zip(columns, cuts, strict=True)
         ]
         finer.append(replace(coarse, codes=codes, sizes=[int(each.max()) + 1 for each in codes]))
@@ -162,10 +162,3 @@ def equal_cuts(values: FloatArray, counts: FloatArray, tried: Sequence[int]) -> 
         cuts = np.where(cuts == least, above, cuts) if len(above) else cuts
         found.append(tuple(np.unique(cuts[cuts > least]).tolist()))
     return found
-
-
-def _bins(values: FloatArray, cuts: Sequence[float]) -> IntArray:
-    """The bin of each value, and one more for null."""
-    bins = np.searchsorted(np.array(cuts), values, side="right").astype(np.intp)
-    bins[np.isnan(values)] = len(cuts) + 1
-    return bins

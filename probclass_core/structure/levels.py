@@ -76,6 +76,13 @@ class Levels:
         return left_out_log_loss(table[table.any(axis=1)])
 
 
+def bins_with_null(numbers: FloatArray, cuts: Sequence[float]) -> IntArray:
+    """The bin of each number, and one more for null, which is NaN: ``(n,)``."""
+    bins = np.searchsorted(np.array(cuts), numbers, side="right").astype(np.intp)
+    bins[np.isnan(numbers)] = len(cuts) + 1
+    return bins
+
+
 def left_out_log_loss(counts: FloatArray) -> float:
     """Log loss of the class given the level, Σ over the rows in nats, each row left out.
 
