@@ -54,22 +54,18 @@ def time_column(table: Source, partition: Mapping[str, Any]) -> tuple[str, Any]:
     """
     columns = table.partition_columns
     dated = [name for name in columns if name.lower() in _PARTS_OF_DATES]
-    if len(dated) > 1 and any(len(str(partition.get(name, "all"))) < 3 for name in dated):
-        raise SpecError(
-            f"the windows of a run are counted along one partition column, got {dict(partition)}, "
-            f"and the dates of {table.uri or 'the source'} are in {len(dated)}: {one_of(dated)}; "
-            "write the table with the whole date in one, such as day=2014-01-31."
-        )
-    if len(partition) != 1 or not {*partition} <= {*columns}:
-        has = one_of(columns) if columns else "none"
-        several = ""
-        if len(columns) > 1:
+    is_part = len(dated) > 1 and any(len(str(partition.get(name, "all"))) < 3 for name in dated)
+    if is_part or len(partition) != 1 or not {*partition} <= {*columns}:
+        advice = ""
+        if is_part:
+            advice = "; write it with the whole date in one column, such as day=2014-01-31"
+        elif len(columns) > 1:
             one = next(iter({*partition} & {*columns}), columns[-1])
-            several = f"; name the one that is the time, such as {{{one!r}: …}}: a run scores all "
-            several += "partitions with its value"
+            advice = f"; name the one that is the time, such as {{{one!r}: …}}: a run scores all "
+            advice += "partitions with its value"
         raise SpecError(
             f"the windows of a run are counted along one partition column, got {dict(partition)} "
-            f"for a table with {has}{several}."
+            f"for a table with {one_of(columns) if columns else 'none'}{advice}."
         )
     ((column, value),) = typed_partition(table.schema, partition).items()
     return column, value

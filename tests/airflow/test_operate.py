@@ -388,7 +388,7 @@ def test_a_part_of_a_date_is_not_the_time(partition: dict[str, Any], tmp_path: P
     rows = pa.table({"x": [1.0], "late": [True]})
     for day in range(1, 6):
         write_rows(tmp_path / "lake/year=2014/month=01" / f"day={day:02d}", rows)
-    with pytest.raises(SpecError, match=r"are in 3: .* the whole date in one, such as day=2014"):
+    with pytest.raises(SpecError, match="whole date in one column, such as day=2014"):
         plan_run(tmp_path / "lake", partition, train=2)
     for day in range(1, 6):
         write_rows(tmp_path / "whole/month=2014-01" / f"day=2014-01-{day:02d}", rows)
