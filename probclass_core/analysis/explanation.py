@@ -141,7 +141,7 @@ class Explanation(Report, ExplanationMethods):
             "nats": [_rounded(entry["weight"]) for entry in entries],
             "total": [_rounded(entry["total"]) for entry in entries],
         }
-        name, rival = row["prediction"], row["against"]
+        name, rival = category_text(row["prediction"]), category_text(row["against"])
         title = f"{number}: {name} rather than {rival}"
         log_odds = "unknown" if row["log_odds"] is None else f"{row['log_odds']:+.2f}"
         shown = TablePart(columns, title, most=len(entries), bars="nats")

@@ -25,6 +25,7 @@ from probclass_core.plots.style import (
     plain_axes,
     short,
 )
+from probclass_core.spec.model_spec import category_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -130,7 +131,7 @@ def waterfall(explanation: Explanation, row: int | None = None) -> Figure:
     edges = [0.0, *(_position(value, reach) for value in ends)]
     width = max(edges) - min(edges) or 1.0
     axes.set_xlim(min(edges) - 0.05 * width, max(edges) + 0.15 * width)
-    prediction, against = short(str(summary["prediction"])), short(str(summary["against"]))
+    prediction, against = (short(category_text(summary[one])) for one in ("prediction", "against"))
     axes.set_xlabel(f"log odds of {prediction} against {against} (nats)")
     plain_axes(
         axes,

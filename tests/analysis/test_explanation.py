@@ -135,6 +135,13 @@ def test_classes_of_any_kind_keep_their_type() -> None:
     assert explanation.rows["against"].to_pylist() == [12, 12, 3, 3]
 
 
+def test_a_class_is_named_as_everywhere_in_the_text_of_an_explanation() -> None:
+    table = {"x": [1.0, 2.0, 8.0, 9.0], "late": [False, False, True, True]}
+    model = fitted(table, pc.Block("gaussian_diagonal", "x"), label="late")
+    assert model.class_names == ["false", "true"]
+    assert "row 0: false rather than true" in str(pc.explain(model, table, rows=0))
+
+
 def test_ties_go_to_the_first_class_and_have_weight_0() -> None:
     table = {"x": ["p", "q"] * 2, "y": ["r", "r", "s", "s"], "c": ["a", "a", "b", "b"]}
     model = fitted(table, pc.Block("categorical", ["x"]), pc.Block("categorical", ["y"]), label="c")
