@@ -38,7 +38,7 @@ from probclass_core.io.references import Leftover, TableRef
 from probclass_core.io.storage_options import deltalake_options
 from probclass_core.spec.model_spec import category_text
 
-READ_FEATURES = SUPPORTED_READER_FEATURES | (
+_READ_FEATURES = SUPPORTED_READER_FEATURES | (
     {"columnMapping", "deletionVectors", "v2Checkpoint", "vacuumProtocolCheck"}
     if hasattr(DeltaTable, "deletion_vectors")  # not in older versions of deltalake
     else set()
@@ -73,7 +73,7 @@ class DeltaFiles(DatasetTable):
     """
 
     def __init__(self, ref: TableRef) -> None:
-        with translate_delta_errors(ref):
+        with _translate_errors(ref):
             table = open_delta(ref)
             self._fields = _schema(table)
             self._mapping = _column_mapping(table)
@@ -143,7 +143,7 @@ def _deleted_rows(table: DeltaTable, ref: TableRef) -> dict[str, pa.Int64Array]:
     """
     if "deletionVectors" not in _reader_features(table):
         return {}
-    paths = added_files(table)
+    paths = _added_files(table)
     deleted: dict[str, pa.Int64Array] = {}
     for batch in pa.RecordBatchReader.from_stream(table.deletion_vectors()):
         for uri, kept in zip(batch["filepath"].to_pylist(), batch["selection_vector"], strict=True):
@@ -157,7 +157,7 @@ def _deleted_rows(table: DeltaTable, ref: TableRef) -> dict[str, pa.Int64Array]:
     return deleted
 
 
-def added_files(table: DeltaTable) -> dict[str, tuple[int, dict[str, Any]]]:
+def _added_files(table: DeltaTable) -> dict[str, tuple[int, dict[str, Any]]]:
     """Return the size and the partition of each file, by its path, which is encoded in the log."""
     actions = pa.table(table.get_add_actions())
     partitioned = bool(table.metadata().partition_columns)
@@ -174,8 +174,8 @@ def _dataset(table: DeltaTable, ref: TableRef) -> ds.Dataset:
     footers say the same of each row group.
     """
     schema = pa.schema([field.remove_metadata() for field in _schema(table)])
-    files, parquet = added_files(table), ds.ParquetFileFormat(_READ_OPTIONS)
-    filesystem = delta_filesystem(ref, {path: size for path, (size, _) in files.items()})
+    files, parquet = _added_files(table), ds.ParquetFileFormat(_READ_OPTIONS)
+    filesystem = _filesystem(ref, {path: size for path, (size, _) in files.items()})
     fragments = [
         parquet.make_fragment(path, filesystem, partition_condition(partition, schema))
         for path, (_, partition) in files.items()
@@ -184,7 +184,7 @@ def _dataset(table: DeltaTable, ref: TableRef) -> ds.Dataset:
 
 
 def open_delta(ref: TableRef) -> DeltaTable:
-    """Open the table with its own library; call it within `translate_delta_errors`.
+    """Open the table with its own library; call it within `_translate_errors`.
 
     Raises:
         TableError: if it uses a feature that cannot be read.
@@ -196,11 +196,11 @@ def open_delta(ref: TableRef) -> DeltaTable:
         )
     if ref.version is not None:
         table.load_as_version(ref.version)
-    _check_features(ref, table, READ_FEATURES, "read or write")
+    _check_features(ref, table, _READ_FEATURES, "read or write")
     return table
 
 
-def check_writable(ref: TableRef, table: DeltaTable) -> None:
+def _check_writable(ref: TableRef, table: DeltaTable) -> None:
     """Check that a table uses no feature that cannot be written; call it as `open_delta`.
 
     Raises:
@@ -219,7 +219,7 @@ def _check_features(ref: TableRef, table: DeltaTable, known: Collection[str], ac
         )
 
 
-def delta_filesystem(ref: TableRef, sizes: dict[str, int] | None = None) -> PyFileSystem:
+def _filesystem(ref: TableRef, sizes: dict[str, int] | None = None) -> PyFileSystem:
     """Return the storage of a table, with paths relative to the table.
 
     Args:
@@ -231,7 +231,7 @@ def delta_filesystem(ref: TableRef, sizes: dict[str, int] | None = None) -> PyFi
 
 
 @contextmanager
-def translate_delta_errors(ref: TableRef) -> Iterator[None]:
+def _translate_errors(ref: TableRef) -> Iterator[None]:
     """Raise TableError for an error of the Delta library."""
     try:
         yield
@@ -256,15 +256,15 @@ def delta_leftovers(ref: TableRef) -> list[Leftover]:
     Raises:
         TableError: if the table does not exist or cannot be read.
     """
-    with translate_delta_errors(ref):
+    with _translate_errors(ref):
         table = open_delta(ref)
-        check_writable(ref, table)
+        _check_writable(ref, table)
         location = _location(ref)
 
         def named() -> set[str]:
             table.update_incremental()
             # The newest version may be older than any entry still in the log.
-            return {*added_files(table), *_files_in_log(location)}
+            return {*_added_files(table), *_files_in_log(location)}
 
         return location.unnamed_files(_OURS, named)
 
@@ -280,18 +280,11 @@ def _files_in_log(location: Location) -> Iterator[str]:
                         yield unquote(action[kind]["path"])
 
 
-def parquet_files(ref: TableRef) -> Iterator[str]:
-    """Yield the paths of all Parquet files in the folder, of which a table need not know."""
-    for info in _location(ref).entries("", recursive=True):
-        if is_file(info) and info.path.endswith(".parquet"):
-            yield info.path
-
-
 def _location(ref: TableRef) -> Location:
     """Return the table's storage; a local disk as it is, for delta-rs hides unfinished files."""
     remote = "://" in ref.uri
     local = SubTreeFileSystem(str(Path(ref.uri).resolve()), LocalFileSystem())
-    filesystem = delta_filesystem(ref) if remote else local
+    filesystem = _filesystem(ref) if remote else local
     return Location(filesystem, "", ref.uri.rstrip("/"), remote=remote)
 
 
@@ -321,20 +314,22 @@ class DeltaSink(LogSink[DeltaTable]):
         super().__init__(ref, partition)
 
     def load(self) -> DeltaTable | None:
-        with translate_delta_errors(self.ref):
+        with _translate_errors(self.ref):
             try:
                 table = open_delta(self.ref)
             except TableNotFoundError:
                 self._check_folder()
                 return None
-            check_writable(self.ref, table)
+            _check_writable(self.ref, table)
         self._check_constraints(table)
         return table
 
     def _check_folder(self) -> None:
         """Refuse a folder with files of another table: readers of files would read both."""
-        for path in parquet_files(self.ref):
-            if not re.fullmatch(DATA_FILE, path):
+        for info in _location(self.ref).entries("", recursive=True):
+            path = info.path
+            is_other = path.endswith(".parquet") and not re.fullmatch(DATA_FILE, path)
+            if is_other and is_file(info):
                 raise TableMismatchError(
                     f"{self.uri} is not a Delta table, and has files such as {path!r}; write to "
                     "another folder, or convert it by deltalake.convert_to_deltalake."
@@ -347,16 +342,16 @@ class DeltaSink(LogSink[DeltaTable]):
         if seen.table is None or seen.entry != self._log_entry(seen.table):
             seen.table = self.load()
         else:
-            with translate_delta_errors(self.ref):
+            with _translate_errors(self.ref):
                 seen.table.update_incremental()
-                check_writable(self.ref, seen.table)
+                _check_writable(self.ref, seen.table)
             self._check_constraints(seen.table)
         seen.entry = None if seen.table is None else self._log_entry(seen.table)
         return seen.table
 
     def _log_entry(self, table: DeltaTable) -> tuple[int, int]:
         """Size and time of the file of the log that made the version of a table."""
-        with translate_delta_errors(self.ref):
+        with _translate_errors(self.ref):
             path = f"_delta_log/{table.version():020}.json"
             (info,) = self.filesystem.get_file_info([path])
             return info.size or 0, info.mtime_ns or 0
@@ -380,7 +375,7 @@ class DeltaSink(LogSink[DeltaTable]):
 
     def files_by_partition(self, table: DeltaTable) -> dict[frozenset[Any], list[str]]:
         files: dict[frozenset[Any], list[str]] = {}
-        for path, (_, partition) in added_files(table).items():
+        for path, (_, partition) in _added_files(table).items():
             files.setdefault(partition_key(partition), []).append(path)
         return {key: sorted(paths) for key, paths in files.items()}
 
@@ -471,7 +466,7 @@ class DeltaSink(LogSink[DeltaTable]):
         if not columns:
             return False
         fields = Schema.from_arrow(pa.schema(columns).remove_metadata()).fields
-        with suppress(CommitFailedError), translate_delta_errors(self.ref):
+        with suppress(CommitFailedError), _translate_errors(self.ref):
             table.alter.add_columns(fields)
         return True
 
@@ -483,7 +478,7 @@ class DeltaSink(LogSink[DeltaTable]):
         """The storage of the table, with paths relative to the table."""
         if "://" not in self.uri:
             Path(self.uri).mkdir(parents=True, exist_ok=True)
-        return delta_filesystem(self.ref)
+        return _filesystem(self.ref)
 
     @property
     def _partition_texts(self) -> dict[str, str | None]:
