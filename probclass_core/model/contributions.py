@@ -235,12 +235,9 @@ class Terms:
             rows: ``n`` rows that keep results.
             number_of: number of each row, ``(n,)``, from the values of a block or a column.
         """
-        sums: dict[str, FloatArray] = {}
+        sums = dict(zip(self.names, np.zeros((len(self.names), len(rows))), strict=True))
         for name, _, part in self.parts(rows, number_of):
-            sums[name] = sums[name] + part if name in sums else part
-        for name in (*self.of_column.values(), *self.of_block.values()):
-            if name not in sums:
-                sums[name] = np.zeros(len(rows))
+            sums[name] += part
         return sums
 
     def parts(
