@@ -8,6 +8,7 @@ from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from probclass_core.arrow.arrays import FloatArray, IntArray, label_codes
 from probclass_core.arrow.parts import PARTS, part_of
@@ -77,14 +78,17 @@ class Profile:
         """Whether no block may search for neighbors."""
         return self.sql or self.effort == "fast"
 
-    @property
+    @cached_property
     def has_times_without_groups(self) -> bool:
-        """Whether rows have dates or times, so that near ones are alike, and no groups tell which.
+        """Whether rows differ in dates or times, so that near ones are alike, without groups.
 
         Left out alone, a row is recognized by the fine cells that its neighbors in time are in.
         """
-        parts = map(part_of, self.statistics.features.names)
-        dated = any(part is not None and part.name in PARTS for part in parts)
+        dated = any(
+            part.name in PARTS and len(pc.unique(self.sample[name].drop_null())) > 1
+            for name in self.statistics.features.names
+            if (part := part_of(name)) is not None
+        )
         return dated and not self.statistics.spec.group_columns
 
     @cached_property

@@ -33,6 +33,15 @@ def test_fields_of_a_board_are_told_apart_as_by_boosting() -> None:
     assert max(len(cuts) for block in model.spec.blocks for cuts in _cuts(block).values()) >= 7
 
 
+@pytest.mark.parametrize("day", [pd.NaT, pd.Timestamp("2024-05-01")])
+def test_a_date_that_is_the_same_in_all_rows_makes_no_rows_alike(day: pd.Timestamp) -> None:
+    rows = board(1000, 0)
+    dated = rows.assign(day=pd.Series([day] * len(rows), dtype="datetime64[us]"))
+    blocks = pc.ModelSpec.auto(rows, "field").pool
+    assert any(block.given for block in blocks)
+    assert pc.ModelSpec.auto(dated, "field").pool == blocks
+
+
 def _cuts(block: pc.Block) -> dict[str, list[float]]:
     return dict(block.options.get("cuts", {}))
 
