@@ -27,6 +27,7 @@ import pyarrow.compute as pc
 
 from probclass_core.arrow.arrays import FloatArray, IntArray
 from probclass_core.arrow.rows import Rows
+from probclass_core.errors import PluginError
 from probclass_core.estimation.contract import CellLikelihood, Likelihood
 from probclass_core.spec.model_spec import Block, ModelSpec, category_text
 
@@ -133,7 +134,14 @@ class CompiledBlock:
 
     def _log(self, rows: Rows) -> BlockValues:
         if self._lookup is None:
-            return BlockValues(self.likelihood.log_likelihood(rows).T, None)
+            logs = self.likelihood.log_likelihood(rows)
+            if np.ndim(logs) != 2 or len(logs) != len(rows):
+                raise PluginError(
+                    f"{self.block.estimator}: log_likelihood returns an array of the shape "
+                    f"{np.shape(logs)} for {len(rows)} rows; return a row for each of them, and a "
+                    "column for each class."
+                )
+            return BlockValues(logs.T, None)
         likelihood, table = self._lookup
         return BlockValues(table, likelihood.cells(rows))
 

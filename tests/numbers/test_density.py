@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from typing import Any, ClassVar
+from unittest.mock import Mock
 
 import duckdb
 import numpy as np
@@ -317,6 +318,23 @@ def test_a_wrong_result_is_shown_with_what_was_expected(
     wrong: Any = type("Wrong", (Exponential,), members)
     with pc.trying(wrong), pytest.raises(PluginError, match=message):
         pc.fit(sample(Exponential), spec(wrong))
+
+
+def test_a_likelihood_with_classes_in_rows_is_refused() -> None:
+    class Transposed(Exponential):
+        """A likelihood of the wrong shape."""
+
+        name = "transposed"
+
+        def likelihood(self, parameters: pa.Table, classes: pa.Array) -> Any:
+            right = super().likelihood(parameters, classes)
+            wrong = Mock(spec=["normalized", "log_likelihood"])
+            wrong.log_likelihood = lambda rows: right.log_likelihood(rows).T
+            return wrong
+
+    rows = {"x": [1.0, 2.0, 3.0], "c": ["a", "b", "b"]}
+    with pc.trying(Transposed), pytest.raises(PluginError, match=r"shape \(2, 3\) for 3 rows"):
+        pc.fit(rows, spec(Transposed)).predict(rows)
 
 
 def test_the_masses_of_a_column_that_the_model_leaves_out_are_not_added_up() -> None:
