@@ -31,6 +31,7 @@ from probclass_core.errors import DataError, NotSupportedError, SpecError, expec
 from probclass_core.estimation.kinds.sample import COUNT, HASH, SAMPLE_ROWS
 from probclass_core.estimation.kinds.summary import check_classes
 from probclass_core.estimation.statistics import (
+    LARGEST_ROW_WEIGHT,
     STATISTICS_HINT,
     Statistics,
     bind,
@@ -237,6 +238,12 @@ def _notes_on_rows(statistics: Statistics, classes: pa.Array) -> list[str]:
             f"weight {spec.weight!r} averages {statistics.row_weight:.6g} per row, too much for a "
             "number of rows: rules that count rows, such as the cuts of discretized, count every "
             "row once; pseudo-counts have little effect until the weights average 1."
+        )
+    count = float(statistics.classes["count"].to_numpy().sum())
+    if spec.weight is not None and count < statistics.labeled_rows / LARGEST_ROW_WEIGHT:
+        notes.append(
+            f"weight {spec.weight!r} sums to {count:.6g}: the {statistics.labeled_rows:,} rows say "
+            "as little as so many rows; multiply the weights, so that they average 1."
         )
     return notes
 

@@ -159,9 +159,9 @@ def _summarize(profile: Profile, blocks: Sequence[Block]) -> Statistics:
     statistics = summarize_batches(candidate, rows.schema, rows.to_batches())
     # Rules that count rows, such as those of cuts, count all that a row of the sample is for.
     classes = statistics.classes
-    counts = np.rint(classes["count"].to_numpy() / profile.statistics.row_weight).astype(np.int64)
+    counts = np.rint(classes["count"].to_numpy() / profile.statistics.row_weight).clip(1)
     place = classes.schema.get_field_index("rows")
-    classes = classes.set_column(place, "rows", pa.array(counts))
+    classes = classes.set_column(place, "rows", pa.array(counts.astype(np.int64)))
     return replace(statistics, tables={**statistics.tables, "classes": classes})
 
 

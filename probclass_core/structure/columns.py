@@ -26,6 +26,7 @@ from probclass_core.errors import SpecError
 from probclass_core.estimation.contract import Estimator
 from probclass_core.estimation.families.counted.options import LEAVE_ONE_OUT
 from probclass_core.estimation.kinds.grids import tidy_cells
+from probclass_core.estimation.kinds.sample import COUNT
 from probclass_core.estimation.statistics import Statistics, bind
 from probclass_core.spec.model_spec import TABLE_NAMES, Block, category_text
 from probclass_core.structure.levels import bins_with_null, left_out_log_loss
@@ -433,7 +434,10 @@ def _reason_to_leave_out(
         return "they have the same value in every row"
     if statistics.rows < ENOUGH_ROWS:
         return None
+    # Equal rows are one row of the sample, with their number, or with their weight.
     known = sample.num_rows - nulls
+    if statistics.spec.weight is None:
+        known = pc.sum(sample[COUNT].filter(sample[column.name].is_valid())).as_py() or 0
     if known >= ENOUGH_ROWS:
         values = sample[column.name].drop_null()
         different = _different(values)

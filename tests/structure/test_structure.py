@@ -257,6 +257,31 @@ def test_a_small_table_has_neighbors_where_they_help_and_sql_does_not_score_it()
     assert "knn_density" not in {block.estimator for block in spec.blocks}
 
 
+@pytest.mark.parametrize("kind", [pa.int64(), pa.string()])
+def test_a_code_of_rows_that_come_again_is_no_key(kind: pa.DataType) -> None:
+    random = np.random.default_rng(0)
+    codes, classes = random.integers(0, 100, 5000), random.integers(0, 2, 100)
+    rows = pa.table(
+        {
+            "code": pa.array(codes).cast(kind),
+            "shop": pa.array(codes % 7).cast(pa.string()),
+            "label": classes[codes],
+        }
+    )
+    model = pc.fit(rows, label="label")
+    assert "code" in model.features.names
+    assert pc.evaluate(model, rows).log_loss < 0.01
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1e-3, 1.0 / 300.0])
+def test_weights_that_sum_to_few_rows_are_no_evidence_and_a_note_says_so(scale: float) -> None:
+    x = np.random.default_rng(0).normal(size=300)
+    rows = pa.table({"x": x, "w": np.full(300, scale), "label": x > 0.0})
+    model = pc.fit(rows, pc.ModelSpec.auto(rows, "label", weight="w"))
+    np.testing.assert_allclose(model.predict_proba(rows)[:, 1], np.mean(x > 0.0), atol=0.2)
+    assert any("multiply the weights" in note for note in model.training["notes"])
+
+
 def test_sql_scores_rows_with_nulls_of_a_model_that_is_made_for_it() -> None:
     random = np.random.default_rng(1)
     label = random.integers(0, 2, 600)
