@@ -137,6 +137,14 @@ def test_a_path_fits_evaluates_explains_and_scores_as_the_table(
     assert (again.rows, again.counts["unchanged"]) == (50, 0)
 
 
+def test_a_csv_file_with_the_index_of_pandas_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "indexed.csv"
+    trips().to_pandas().to_csv(path)
+    rows = read_rows(path)
+    assert rows.column_names == ["", *trips().column_names]
+    assert rows[""].to_pylist() == [*range(trips().num_rows)]
+
+
 def test_partitions_of_directories_are_columns(tmp_path: Path) -> None:
     for month in (1, 2):
         write(tmp_path / f"month={month}" / "part.csv", as_csv(trips(seed=month)))

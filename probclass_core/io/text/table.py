@@ -162,7 +162,7 @@ class TextRows(RowGroups):
         partition = partition_of(fragment)
         in_file = [name for name in reading.schema.names if name not in partition]
         columns = self._stored_columns(in_file)
-        stored = [one for one in columns if one.stored]
+        stored = [one for one in columns if one.stored is not None]
         file_schema = self._schema_of(stored or [StoredColumn(in_file[0], in_file[0])])
         open_stream = partial(_open_stream, fragment.filesystem, fragment.path)
         with _translate_errors(location):
