@@ -11,6 +11,7 @@ import pytest
 
 import probclass_core as pc
 from probclass_airflow import ProbClassMaintainOperator
+from probclass_core.errors import SpecError
 
 SPEC = pc.ModelSpec("air", {"gaussian_diagonal": ["temperature"]})
 MONTHS = ["2013-01", "2013-02", "2013-03", "2013-04"]
@@ -71,3 +72,20 @@ def test_without_numbers_only_what_no_reader_sees_is_removed(
         0,
         0,
     )
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"tables": "/lake/scored"}, "tables must be a list, got '/lake/scored'"),
+        ({"models": "air"}, "models must be a list, got 'air'"),
+        ({"cache_days": "-1"}, "cache_days must be at least 0, got -1"),
+    ],
+)
+def test_nothing_is_removed_by_a_wrong_argument(
+    fields: dict[str, Any], wrong: dict[str, Any], message: str
+) -> None:
+    before = state(fields)
+    with pytest.raises(SpecError, match=message):
+        ProbClassMaintainOperator(task_id="upkeep", keep=0, **{**fields, **wrong}).call({})
+    assert state(fields) == before

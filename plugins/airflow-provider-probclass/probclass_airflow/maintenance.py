@@ -78,6 +78,11 @@ class ProbClassMaintainOperator(ProbClassOperator):
                 f"{self.task_id}: keep and cache_days must be numbers, got {self.keep!r} and "
                 f"{self.cache_days!r}."
             ) from None
+        if age is not None and age < timedelta(0):
+            raise SpecError(f"{self.task_id}: cache_days must be at least 0, got {age.days}.")
+        for name, listed in {"tables": self.tables, "models": self.models}.items():
+            if isinstance(listed, str):
+                raise SpecError(f"{self.task_id}: {name} must be a list, got {listed!r}.")
         tables = [table_ref(table, self.table_conn_id) for table in self.tables]
         store, dry_run = self.model_store(), self.removes_nothing
         sizes = [
