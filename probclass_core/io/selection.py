@@ -16,7 +16,7 @@ from probclass_core.arrow.arrays import class_labels
 from probclass_core.arrow.bundle import as_json
 from probclass_core.arrow.parts import part_of, source_columns
 from probclass_core.errors import DataError, ProbClassError, nearest, one_of
-from probclass_core.io.filters import Where, parse_where
+from probclass_core.io.filters import Where, parse_where, partition_text
 from probclass_core.io.open import format_of, open_table
 from probclass_core.io.references import TableRef
 from probclass_core.io.table import Plan, Query, Source, Unit
@@ -76,7 +76,7 @@ class Selection:
             names, partition=self.partition, where=self.where, allow_dictionaries=True
         )
         if missing_columns is not None:
-            rows = str(self.partition or self.table.uri or "the source")
+            rows = partition_text(self.partition or {}) or str(self.table.uri or "the source")
             shares = missing_shares(plan, table, features, missing_columns, rows)
             for name, share in shares.items():
                 log.warning(

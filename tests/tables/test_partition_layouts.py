@@ -106,7 +106,7 @@ def test_the_new_name_of_a_column_is_none_that_the_model_reads(tmp_path: Path) -
     for name, table in (("k=1", pa.table(rows)), ("k=2", renamed)):
         (tmp_path / name).mkdir()
         pq.write_table(table, tmp_path / name / "0.parquet")
-    with pytest.raises(DataError, match="no file has column 'amount' of the model") as caught:
+    with pytest.raises(DataError, match="k=2: no file has column 'amount' of the model") as caught:
         pc.evaluate(model, str(tmp_path), partition={"k": 2})
     assert "'country'" not in str(caught.value)
 
