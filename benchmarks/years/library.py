@@ -19,7 +19,7 @@ def operate(home: Path, months: Sequence[str]) -> None:
         run = _run(month)
         plan = plan_run(lake, {"month": month})
         rows: dict[str, Any] = {"where": plan.train, "cache": store, "workers": 1}
-        spec = pc.ModelSpec.auto(lake, "air", exclude=["pm25"], **rows)
+        spec = pc.ModelSpec.auto(lake, "air", exclude=["pm25"], half_life="auto", **rows)
         challenger = store.save(pc.fit(lake, spec, **rows), "air")
         pc.promote_if_better(store, challenger, lake, where=plan.judge, provenance=run)
         judge_served(

@@ -435,6 +435,31 @@ def test_every_option_of_scoring_is_an_option(field: dataclasses.Field[Any]) -> 
     assert field.name in dag.get_task("late.score").options
 
 
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"label_column": "late"}, "auto"),
+        ({"label_column": "late", "half_life": 8}, 8),
+        ({"label_column": "late", "half_life": None}, None),
+        ({"label_column": "late", "spec": "/specs/late.toml"}, None),
+        ({"label_column": None}, None),
+    ],
+)
+def test_a_half_life_is_chosen_for_derived_models_with_a_label(
+    given: dict[str, Any], expected: Any
+) -> None:
+    with DAG("late", schedule=None) as dag:
+        operate_model(
+            "late",
+            source="/lake",
+            sink="/scored",
+            store="/models",
+            partition={"week": "18"},
+            **given,
+        )
+    assert dag.get_task("late.train").half_life == expected
+
+
 def test_every_argument_is_in_the_table_of_its_page() -> None:
     page = Path(__file__).parents[2] / "docs" / "operate.md"
     lines = page.read_text(encoding="utf-8").split("| argument |")[1].split("\n\n")[0]

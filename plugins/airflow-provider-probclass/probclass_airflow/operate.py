@@ -352,7 +352,7 @@ def operate_model(
     label_column: str | None,
     spec: Mapping[str, Any] | str | None = None,
     exclude: Sequence[str] = (),
-    half_life: Literal["auto"] | float | None = None,
+    half_life: Literal["auto"] | float | None = "auto",
     train_on: int = 24,
     judge_on: int = 1,
     label_delay: int = 1,
@@ -410,8 +410,8 @@ def operate_model(
         spec: the model, as a dict or the path of a file; by default the one that `ModelSpec.auto`
             derives from the rows of each training.
         exclude: columns that the derived model does not use, such as what the label is made from.
-        half_life: number of partitions after which rows count half as much, or ``"auto"``, for the
-            derived model; see `ModelSpec`.
+        half_life: number of partitions after which rows count half as much, None if they do not, or
+            ``"auto"``, for the derived model; see `ModelSpec`. Without a label, ``"auto"`` is None.
         train_on: largest number of partitions to train on; a new table has fewer, at least one.
         judge_on: number of partitions after these to judge on.
         label_delay: by how many partitions labels are later than rows; 1 if the partition before
@@ -473,6 +473,8 @@ def operate_model(
         if not isinstance(count, int) or count < least:
             raise ValueError(f"{name} is a number of partitions from {least} on, got {count!r}.")
     (time,) = partition
+    if half_life == "auto" and (spec is not None or label_column is None):
+        half_life = None  # a spec has its own, and the choice compares log losses of a label
     places: dict[str, Any] = {
         "source": source,
         "source_conn_id": source_conn_id,
