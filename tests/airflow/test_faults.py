@@ -288,7 +288,8 @@ def test_two_backfills_beside_a_schedule_that_is_switched_on_years_later(
         }
         states = {name: one["state"] for name, one in tasks.items()}
         assert {states[name] for name in ("train", "promote", "judge")} == {"skipped"}
-        assert (states["score"], late["state"]) == ("failed", "failed")
+        assert late["state"] == "failed"
+        assert states["score"] in ("failed", "skipped"), "skipped if there was no champion yet"
         assert "partitions before day=" in airflow.log_of(tasks["done"])
         assert seen[dag_id, "backfill"]["state"] == "success"
     store = pc.ModelStore(home / "daily" / "models")
