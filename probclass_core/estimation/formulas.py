@@ -190,6 +190,13 @@ class Named(Expression):
 
 
 @dataclass(frozen=True, eq=False)
+class ZeroIfNull(Expression):
+    """An expression, or 0 if it is null: for arithmetic of one column a faster `if_known`."""
+
+    argument: Expression
+
+
+@dataclass(frozen=True, eq=False)
 class Case(Expression):
     """The value of the first condition that is true, else the last value."""
 

@@ -38,6 +38,7 @@ from probclass_core.estimation.formulas import (
     Lookup,
     Named,
     Square,
+    ZeroIfNull,
     as_expression,
 )
 from probclass_core.sql.dialects import Dialect, bisected
@@ -269,6 +270,9 @@ class Renderer:
             return self._distance(expression, at)
         if isinstance(expression, Square):
             return self._square(expression, at)
+        if isinstance(expression, ZeroIfNull):
+            value = self.expression(expression.argument, at)
+            return Sql(f"COALESCE({value.text}, {self.dialect.literal(0.0)})", value.level)
         if isinstance(expression, Case):
             return self._case(expression, at)
         if isinstance(expression, Lookup):

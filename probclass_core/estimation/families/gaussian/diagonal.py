@@ -130,13 +130,14 @@ class GaussianDiagonal(ColumnDensity):
         width = np.sqrt(np.where(is_mass, 1.0, p["variance"]))
         peak = -0.5 * LOG_2PI - np.log(np.where(is_mass, POINT_MASS_WIDTH, width))
         distance = formulas.Distance(x, p["mean"], 1.0 / width * math.sqrt(0.5))
-        density: formulas.Expression = peak - formulas.Square(distance)
-        if is_mass.any():
-            at_mass = formulas.as_condition(is_mass)
-            off_point = at_mass & (x != p["mean"])
-            at_peak = at_mass, formulas.as_expression(peak)
-            density = formulas.Case([(off_point, formulas.IMPOSSIBLE), at_peak], density)
-        return formulas.if_known([x], density)
+        density = peak - formulas.Square(distance)
+        if not is_mass.any():
+            return formulas.ZeroIfNull(density)
+        at_mass = formulas.as_condition(is_mass)
+        off_point = at_mass & (x != p["mean"])
+        at_peak = at_mass, formulas.as_expression(peak)
+        branches = [(off_point, formulas.IMPOSSIBLE), at_peak]
+        return formulas.if_known([x], formulas.Case(branches, density))
 
     def likelihood(self, parameters: pa.Table, classes: pa.Array) -> DiagonalLikelihood:
         return DiagonalLikelihood(self, parameters, classes)
