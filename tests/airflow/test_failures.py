@@ -93,7 +93,11 @@ AT_ONCE: list[tuple[type, dict[str, Any], str]] = [
     (ProbClassMaintainOperator, {"keep": "some"}, "must be numbers, got 'some' and None"),
     (ProbClassMaintainOperator, {"keep": -1}, "keep must be a whole number of at least 0"),
     (ProbClassPlanShardsOperator, {"max_shards": 0}, "most must be at least 1"),
-    (ProbClassScoreOperator, {"partitions": {"limit": 0}}, "limit must be at least 1"),
+    (
+        ProbClassScoreOperator,
+        {"partition": None, "partitions": {"limit": 0}},
+        "limit must be at least",
+    ),
     (
         ProbClassScoreOperator,
         {"options": {"prior": {"a": "half", "b": 0.5}}},
