@@ -358,7 +358,7 @@ def _hash_array(values: pa.Array, name: str) -> HashArray:
 
 
 def _hash_sets(column: pa.Array, entries: HashArray) -> HashArray:
-    """Hashes of lists or maps from those of all their entries, whose order does not matter."""
+    """Hashes of lists or maps, made of the hashes of their entries in any order."""
     cumulative = np.append(np.uint64(0), np.cumsum(entries, dtype=np.uint64))
     offsets = column.offsets.to_numpy()
     sums = _mix(cumulative[offsets[1:]] - cumulative[offsets[:-1]])

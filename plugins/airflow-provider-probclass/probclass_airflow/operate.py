@@ -446,8 +446,8 @@ def operate_model(
         default_args: arguments of all tasks, such as retries.
 
     Raises:
-        ValueError: if the partition is not one column and its value, a number of partitions is
-            none, `options`, `fallback` or `fail_on` has what is unknown.
+        ValueError: if the partition is not one column and its value, a number of partitions is not
+            a number or too small, or `options`, `fallback` or `fail_on` has an unknown value.
     """
     if not isinstance(partition, Mapping) or len(partition) != 1:
         raise ValueError(

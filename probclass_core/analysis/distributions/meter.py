@@ -388,7 +388,7 @@ class HealthMeter:
 
 
 def _with_fewer_bins(columns: dict[str, ColumnHealth]) -> dict[str, ColumnHealth]:
-    """The columns, those that differ least without their bins if there are very many."""
+    """The columns; if there are very many, only those that differ most have their bins."""
     if len(columns) <= _MOST_COLUMNS:
         return columns
     ranked = sorted(columns, key=lambda name: -columns[name].unusual)
