@@ -1,4 +1,7 @@
-"""The same values in another type, data frame or chunks give the same model and predictions."""
+"""The same values in another type, data frame or chunks give the same model and predictions.
+
+Values are numbers, categories, lists of words, and maps from words to counts.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +20,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from lakes import write_rows
 
 import probclass_core as pc
 from probclass_core.authoring import Rows
@@ -30,6 +34,15 @@ NUMBERS: Mapping[str, list[float | None]] = {
 TEXTS = {"u": ["p", "q", "p", None, "p", "q", "r", "r", "q", "p"]}
 INTEGERS = {"u": [1, 2, 1, None, 1, 2, 30, 30, 2, 1]}
 BOOLS = {"u": [True, False, True, None, True, False, True, True, False, False]}
+WORDS = [
+    *(["p", "q", "p"], ["q"], [], None, ["r", None, "ß", ""]),
+    *(["p"], ["r", "q"], ["q", "q"], ["r", "p"], ["q"]),
+]
+TALLIES = [
+    *({"p": 2, "q": 1}, {"q": 1}, {}, None, {"r": 1, "ß": 3}),
+    *({"p": 1}, {"r": 7}, {"q": 2}, {"r": 1, "p": 1}, {"q": 1}),
+]
+LIST, MAP = pa.list_(pa.string()), pa.map_(pa.string(), pa.int64())
 LABELS = ["a", "b"] * 5
 SHORT = st.integers(-(10**15), 10**15)
 EXACT = Context(prec=40)
@@ -65,6 +78,43 @@ def with_nan(cells: list[Any]) -> pa.Array:
     return pa.array([np.nan if cell is None else cell for cell in cells], pa.float64())
 
 
+def of_dictionary(listed: Callable[..., pa.DataType], values: pa.DataType) -> Cast:
+    """Dictionary-encoded lists; the dictionary has a duplicate and an unused word."""
+
+    def cast(cells: list[Any]) -> pa.Array:
+        plain = pa.array(cells, LIST)
+        words = ["unused", "p", "ß", "q", "r", "", "p"]
+        flat = plain.flatten().to_pylist()
+        codes = [None if word is None else words.index(word) for word in flat]
+        codes[0] = 6
+        items = pa.DictionaryArray.from_arrays(pa.array(codes, pa.int8()), pa.array(words, values))
+        kind = listed(items.type)
+        maker = pa.ListArray if pa.types.is_list(kind) else pa.LargeListArray
+        offsets = plain.offsets.cast(pa.int32() if maker is pa.ListArray else pa.int64())
+        return maker.from_arrays(offsets, items, type=kind, mask=plain.is_null())
+
+    return cast
+
+
+def sliced(cells: list[Any]) -> pa.Array:
+    """A slice of a longer column, whose other words must not be counted."""
+    return pa.array([["leak"], *cells, None, ["leak"]], LIST).slice(1, len(cells))
+
+
+def null_with_words(cells: list[Any]) -> pa.Array:
+    """The null list has words in memory."""
+    lists = [["hidden", "q"] if words is None else words for words in cells]
+    plain = pa.array(lists, LIST)
+    null = pa.array([words is None for words in cells])
+    return pa.ListArray.from_arrays(plain.offsets, plain.values, mask=null)
+
+
+def of_fixed_size(cells: list[Any]) -> pa.Array:
+    """Four words, of which a null is no word."""
+    filled = [None if words is None else [*words, None, None, None, None][:4] for words in cells]
+    return pa.array(filled, pa.list_(pa.string(), 4))
+
+
 FRAMES: Mapping[str, Callable[[pa.Table], Any]] = {
     "record batch": lambda table: table.combine_chunks().to_batches()[0],
     "pandas": lambda table: table.to_pandas(),
@@ -91,6 +141,11 @@ NUMERIC_BLOCKS = [
     pc.Block("discretized", ["x", "y"], method="width", bins=3),
 ]
 CATEGORICAL_BLOCKS = [pc.Block("categorical", ["u"]), pc.Block("categorical_joint", ["u"])]
+WORD_BLOCKS = [
+    pc.Block("bernoulli", ["words"], "presence"),
+    pc.Block("multinomial", ["words"], "counts"),
+    pc.Block("multinomial", ["words"], "of two", vocabulary=["q", "p"], pseudo_count=0.5),
+]
 
 
 @dataclass(frozen=True)
@@ -159,11 +214,47 @@ VALUES = {
             ),
         },
     ),
+    "words": Values(
+        WORD_BLOCKS,
+        {"words": WORDS},
+        arrow(LIST),
+        {
+            "large text": arrow(pa.list_(pa.large_string())),
+            "views": arrow(pa.list_(pa.string_view())),
+            "list views": arrow(pa.list_view(pa.string())),
+            "large list views": arrow(pa.large_list_view(pa.large_string())),
+            "list views of views": arrow(pa.list_view(pa.string_view())),
+            "lists of a fixed size": of_fixed_size,
+            "dictionary": of_dictionary(pa.list_, pa.string()),
+            "large list of dictionary": of_dictionary(pa.large_list, pa.large_string()),
+            "sliced": sliced,
+            "a null with words": null_with_words,
+            "polars categories": lambda cells: pl.Series(
+                cells, dtype=pl.List(pl.Categorical())
+            ).to_arrow(),
+        },
+    ),
+    "counts of words": Values(
+        WORD_BLOCKS,
+        {"words": TALLIES},
+        arrow(MAP),
+        {
+            "doubles": arrow(pa.map_(pa.string(), pa.float64())),
+            "small numbers of large text": arrow(pa.map_(pa.large_string(), pa.int8())),
+            "views": arrow(pa.map_(pa.string_view(), pa.float32())),
+            "sliced": lambda cells: pa.array([{"leak": 1}, *cells, {"leak": 2}], MAP).slice(1, 10),
+            "chunked": chunked(MAP),
+            "pairs": lambda cells: pa.array(
+                [None if cell is None else list(cell.items()) for cell in cells], MAP
+            ),
+        },
+    ),
 }
 OTHER_FEATURES = {
     "numbers": {"uint16", "dictionary of integers"},
     "booleans as numbers": {"bool", "int8", "dictionary"},
     "integers": {"text", "float64", "float32", "dictionary of floats", "chunked floats"},
+    "counts of words": {"doubles", "views"},
 }
 """Types that are in the model's list of features, and so in its id."""
 
@@ -176,7 +267,7 @@ def assert_same(
     blocks: Sequence[pc.Block], reference: pa.Table, other: Any, *, same_id: bool = True
 ) -> None:
     """Check that both tables give the same model, which scores both tables alike."""
-    weights = {block.estimator: 1.0 for block in blocks}  # so that blocks may share columns
+    weights = {block.name or block.estimator: 1.0 for block in blocks}  # so that blocks may share columns
     spec = pc.ModelSpec("label", blocks, block_weights=weights)
     models = [pc.fit(data, spec) for data in (reference, other)]
     expected = models[0].log_likelihood_by_block(reference)
@@ -266,10 +357,10 @@ def test_floats_that_are_not_whole_are_neither_categories_nor_classes(role: str)
 
 @pytest.mark.parametrize("frame", sorted(FRAMES))
 def test_data_frames_of_any_library(frame: str) -> None:
-    reference = table_of({**NUMBERS, **TEXTS}, lambda cells: pa.array(cells))
+    reference = table_of({**NUMBERS, **TEXTS, "words": WORDS}, lambda cells: pa.array(cells))
     # pandas' nullable types convert whole floats to integers.
     same_id = "nullable" not in frame
-    blocks = [*NUMERIC_BLOCKS, CATEGORICAL_BLOCKS[0]]
+    blocks = [*NUMERIC_BLOCKS, CATEGORICAL_BLOCKS[0], *WORD_BLOCKS]
     assert_same(blocks, reference, FRAMES[frame](reference), same_id=same_id)
 
 
@@ -350,3 +441,66 @@ def test_labels_of_any_type(kind: str) -> None:
     other = numbers.append_column("label", VALUES["text"].types[kind](labels))
     assert_same(NUMERIC_BLOCKS, reference, other)
     assert pc.fit(other, pc.ModelSpec("label", NUMERIC_BLOCKS[:1])).training["null_labels"] == 2
+
+
+def test_parts_without_words_merge_with_parts_that_have_words() -> None:
+    """Lists without any word, and columns of nulls, do not determine the type of the words."""
+    spec = pc.ModelSpec("label", [WORD_BLOCKS[1]])
+    whole = pc.fit(table_of({"words": WORDS}, arrow(LIST)), spec)
+    parts = [
+        pc.summarize({"label": labels, "words": words}, spec)
+        for labels, words in (
+            (["a"], [[]]),
+            (["b"], [None]),
+            (LABELS[:2], WORDS[:2]),
+            (LABELS[4:], WORDS[4:]),
+        )
+    ]
+    for order in (parts, parts[::-1]):
+        merged = pc.finalize(pc.merge(order))
+        assert merged.id == whole.id
+    tallies = [pa.array([{"p": 1}], kind) for kind in (MAP, pa.map_(pa.string(), pa.float64()))]
+    mixed = [pc.summarize({"label": ["a"], "words": column}, spec) for column in tallies]
+    merged_types = [pc.merge(order).features.types for order in (mixed, mixed[::-1])]
+    assert merged_types == [[pa.map_(pa.string(), pa.float64())]] * 2
+    with pytest.raises(DataError, match="column 'words' is list<item: string> in one part and m"):
+        pc.merge([parts[2], mixed[0]])
+
+
+@pytest.mark.parametrize("kind", ["words", "counts of words"])
+def test_words_stream_through_partitions_of_parquet(tmp_path: Path, kind: str) -> None:
+    """Fit, score, read and evaluate a partitioned lake with words."""
+    values = VALUES[kind]
+    table = pa.concat_tables([table_of(values.columns, values.plain)] * 3)
+    lake = tmp_path / "lake"
+    for month in range(3):
+        write_rows(lake / f"month={month}", table.slice(10 * month, 10), row_group_size=3)
+    spec = pc.ModelSpec.auto(table.schema, "label", groups=None)
+    model = pc.fit(lake, spec)
+    assert [block.estimator for block in spec.blocks] == ["multinomial"]
+    assert model.id == pc.fit(table, spec).id
+    report = pc.score(model, lake, tmp_path / "scored")
+    assert (report.rows, len(report.partitions)) == (30, 3)
+    scored = pq.read_table(tmp_path / "scored")
+    assert scored["words"].to_pylist() == table["words"].to_pylist()
+    assert scored["prediction"].combine_chunks().equals(model.predict(table))
+    np.testing.assert_array_equal(scored["log_density"], model.score_samples(table))
+    quality = [pc.evaluate(model, rows) for rows in (lake, tmp_path / "scored", table)]
+    losses = [measured.log_loss for measured in quality]
+    assert losses == pytest.approx([losses[0]] * 3, rel=1e-12)
+    assert pc.score(model, lake, tmp_path / "scored").counts["unchanged"] == 3
+
+
+def test_documents_longer_than_a_part_are_counted() -> None:
+    """Rows are counted in parts of bounded size: a part may be a single row, or end in a batch."""
+    long = [{"p": 1_200_000, "q": 1}, {"q": 3}, {}, None, {"p": 700_000}, {"p": 5, "r": 500_000}]
+    labels = ["a", "b", "a", "a", "b", "b"]
+    written_out = [
+        None if tally is None else [word for word, times in tally.items() for _ in range(times)]
+        for tally in long
+    ]
+    tables = [
+        pa.table({"label": labels, "words": pa.array(cells, kind)})
+        for cells, kind in ((long, MAP), (written_out, LIST))
+    ]
+    assert_same(WORD_BLOCKS, *tables, same_id=False)
