@@ -87,7 +87,10 @@ def fit_and_count(
     """Fit with the cache and check the model; the numbers of rows read and units reused."""
     source = CountingTable(lake)
     model = pc.fit(source, spec, cache=store, workers=2, **rows)
-    assert model.id == pc.fit(lake, spec, **rows).id
+    without = pc.fit(lake, spec, **rows)
+    assert model.id == without.id
+    for count in ("rows", "null_labels"):
+        assert model.training[count] == without.training[count]
     return source.rows, model.training["cache"]["reused"]
 
 

@@ -34,6 +34,9 @@ CELLS = {
     pa.list_(pa.float64()): st.lists(st.floats(), max_size=3),
     pa.list_(pa.float64(), 2): st.lists(st.floats(), min_size=2, max_size=2),
     pa.dictionary(pa.int32(), pa.string()): st.sampled_from(["NW", "cv", "SE"]),
+    pa.binary(): st.binary(max_size=3),
+    pa.timestamp("us", "UTC"): st.datetimes(timezones=st.just(UTC)),
+    pa.decimal128(9, 2): st.decimals(-9, 9, places=2),
 }
 
 
@@ -135,14 +138,18 @@ def test_a_table_may_have_any_name(name: str) -> None:
     assert list(read_back(bundle).tables) == [name]
 
 
-@given(st.lists(tables(), min_size=1, max_size=4))
-def test_tables_are_read_back_unchanged_from_one_file(several: list[pa.Table]) -> None:
+@given(st.lists(tables(), min_size=1, max_size=4), st.booleans())
+def test_tables_are_read_back_unchanged_from_one_file(
+    several: list[pa.Table], stream: bool
+) -> None:
+    listed = pa.array([["p"], [], None], pa.list_(pa.dictionary(pa.int8(), pa.string())))
+    several = [*several, pa.table({}), pa.table({"words": listed})]
     named = {str(number): table for number, table in enumerate(several)}
-    packed = pack_tables(named)
-    back = unpack_tables(packed)
+    packed = pack_tables(named, stream=stream)
+    back = unpack_tables(packed, stream=stream)
     assert list(back) == list(named)
     assert all(equal(back[name], table) for name, table in named.items())
-    assert pack_tables(back) == packed
+    assert pack_tables(back, stream=stream) == packed
 
 
 def without(key: str) -> tuple[Callable[[dict[str, Any]], object], str]:

@@ -17,7 +17,7 @@ from lakes import write_rows
 from python_processes import start_python
 
 import probclass_core as pc
-from probclass_core.store.statistics_cache import StatisticsCache
+from probclass_core.store.statistics_cache import StatisticsCache, decode_pack, encode_pack
 
 FIT_WITH_CACHE = """
 import sys
@@ -87,6 +87,15 @@ def test_small_packs_are_joined(tmp_path: Path, store: pc.ModelStore) -> None:
     assert len(packs(store)) == 8, "17 packs were joined"
     assert len(units(store)) == days
     assert fit_and_count(lake, store) == (0, days)
+
+
+def test_the_bytes_of_a_pack_do_not_depend_on_the_order_of_its_units(
+    lake: Path, store: pc.ModelStore
+) -> None:
+    pc.summarize(lake, SPEC, cache=store)
+    (pack,) = packs(store)
+    summary, entries = decode_pack(pack.read_bytes(), pack.stem, "the pack")
+    assert encode_pack(summary, dict(reversed(entries.items()))) == pack.read_bytes()
 
 
 def test_a_store_that_cannot_be_written_is_reported_once(
