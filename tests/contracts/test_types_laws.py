@@ -267,7 +267,8 @@ def assert_same(
     blocks: Sequence[pc.Block], reference: pa.Table, other: Any, *, same_id: bool = True
 ) -> None:
     """Check that both tables give the same model, which scores both tables alike."""
-    weights = {block.name or block.estimator: 1.0 for block in blocks}  # so that blocks may share columns
+    # With weights, blocks may share columns.
+    weights = {block.name or block.estimator: 1.0 for block in blocks}
     spec = pc.ModelSpec("label", blocks, block_weights=weights)
     models = [pc.fit(data, spec) for data in (reference, other)]
     expected = models[0].log_likelihood_by_block(reference)

@@ -1,4 +1,4 @@
-"""Probabilities and evidence of categories agree with explicit tables and definitions."""
+"""Probabilities and evidence of categories agree with tables, integrals and the chain rule."""
 
 from __future__ import annotations
 
@@ -11,15 +11,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc_
 import pytest
-from model_values import fitted
+from model_values import evidence, fitted
+from scipy import integrate
 
 import probclass_core as pc
 from probclass_core.arrow.rows import Rows
+from probclass_core.errors import DataError, NotSupportedError
 from probclass_core.estimation.families.counted import estimator as counted
 from probclass_core.model.stored import model_from_bundle
 
 DOMAIN = {"u": ["p", "q", "r"], "v": ["1", "2"], "w": ["x", "y", "z", "t"]}
 CELLS = list(itertools.product(*DOMAIN.values()))
+FAMILIES = ["categorical", "categorical_joint"]
 ALPHAS: Sequence[Any] = [
     1.0,
     0.25,
@@ -169,27 +172,86 @@ def test_joint_of_forty_columns_of_fifty_values() -> None:
     assert evidence == pytest.approx(-200 * total, rel=1e-14)
 
 
-NULL = {"u": pa.array([None], pa.string())}
+@pytest.mark.parametrize("alpha", ALPHAS)
+@pytest.mark.parametrize("estimator", FAMILIES)
+def test_evidence_grows_by_the_likelihood_of_the_next_row(estimator: str, alpha: Any) -> None:
+    """log p(rows 1 … n+1) − log p(rows 1 … n) = log p(row n+1 | rows 1 … n)."""
+    table, categories = random_rows(24), block(estimator, pseudo_count=alpha)
+    for rows in (4, 9, 11, 17, 23):
+        before, row = table.slice(0, rows), table.slice(rows, 1)
+        model = fitted(before, "c", categories)
+        position = model.classes.to_pylist().index(row["c"][0].as_py())
+        predicted = model.log_likelihood_by_block(row)[0, position, 0]
+        growth = evidence(table.slice(0, rows + 1), categories) - evidence(before, categories)
+        assert growth == pytest.approx(predicted, rel=1e-9, abs=1e-10)
 
 
-def test_null_as_a_level_is_one_more_value() -> None:
-    table = {"c": ["a", "a", "a", "b", "b"], "u": ["p", "q", None, None, None]}
-    spec = pc.ModelSpec("c", [pc.Block("categorical", ["u"], missing="level")])
-    model = pc.fit(table, spec)
-    null = model.log_likelihood_by_block(NULL)[0, :, 0]
-    np.testing.assert_allclose(np.exp(null), [2 / 6, 3 / 5])
-    assert None in model.parameters["categorical"]["value"].to_pylist()
+def of_a_category(theta: float) -> float:
+    # The power of 1 − θ that diverges at 1 is left to the weight of the quadrature.
+    return float(theta**3.5 * (1 - theta) ** 2) / math.exp(log_beta(1.5, 0.7))
 
 
-def test_a_null_that_training_never_saw_is_an_unseen_value() -> None:
-    table = {"c": ["a", "a", "b"], "u": ["p", "q", "p"]}
+def log_beta(a: float, b: float) -> float:
+    return math.lgamma(a) + math.lgamma(b) - math.lgamma(a + b)
 
-    def score(unseen: str) -> np.ndarray:
-        block = pc.Block("categorical", ["u"], missing="level", unseen=unseen)
-        return pc.fit(table, pc.ModelSpec("c", [block])).log_likelihood_by_block(NULL)[0, :, 0]
 
-    np.testing.assert_allclose(np.exp(score("pseudo_count")), [1 / 4, 1 / 3])
-    np.testing.assert_array_equal(score("ignore"), 0.0)
+@pytest.mark.parametrize("estimator", FAMILIES)
+def test_evidence_is_the_integral_over_the_parameters(estimator: str) -> None:
+    value, _ = integrate.quad(of_a_category, 0, 1, weight="alg", wvar=(0, -0.3))
+    categories = pc.Block(estimator, ["v"], pseudo_count={"v": {"1": 1.5, "2": 0.7}})
+    actual = evidence(pa.table({"v": list("11122"), "c": ["a"] * 5}), categories)
+    assert actual == pytest.approx(math.log(value), rel=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("estimators", "options", "message"),
+    [
+        (FAMILIES, {"smooth": "zeros"}, r"smooth='zeros', .* set smooth='all'"),
+        (
+            FAMILIES,
+            {"pseudo_count": {"v": {"1": 1, "2": 0}}},
+            r"a pseudo_count of 0 for 'v' \('2'\)",
+        ),
+        (FAMILIES[:1], {"shared_strength": 5}, "shared_strength"),
+    ],
+)
+def test_an_improper_prior_has_no_evidence(
+    estimators: list[str], options: dict[str, Any], message: str
+) -> None:
+    for name in estimators:
+        with pytest.raises(NotSupportedError, match=rf"^{name} \w+ no log evidence .*{message}"):
+            evidence(random_rows(24), pc.Block(name, ["u", "v"], **options))
+
+
+def test_rows_with_some_nulls_have_no_evidence() -> None:
+    rows, joint = random_rows(24), pc.Block("categorical_joint", list(DOMAIN))
+    nothing = rows.slice(0, 2)
+    for name in DOMAIN:
+        place = nothing.column_names.index(name)
+        nothing = nothing.set_column(place, name, pa.nulls(2, pa.string()))
+    some = nothing.slice(0, 1).set_column(1, "u", rows["u"].slice(0, 1))
+    assert evidence(pa.concat_tables([rows, nothing]), joint) == evidence(rows, joint)
+    with pytest.raises(DataError, match=r"1 rows have some of u, v, w and not all, .* drop those"):
+        evidence(pa.concat_tables([rows, some]), joint)
+
+
+@pytest.mark.parametrize(
+    ("estimator", "options"), [("categorical", {}), ("discretized", {"cuts": {"u": [2.5]}})]
+)
+def test_null_as_a_level_is_one_more_value(estimator: str, options: dict[str, Any]) -> None:
+    """Also if training never saw one: then it is an unseen value."""
+    null = {"u": pa.array([None], pa.float64() if options else pa.int64())}
+
+    def likelihood(u: list[int | None], labels: str, **more: Any) -> list[float]:
+        column = pa.array(u, null["u"].type)
+        level = pc.Block(estimator, ["u"], missing="level", **options, **more)
+        model = fitted(pa.table({"c": list(labels), "u": column}), "c", level)
+        return np.exp(model.log_likelihood_by_block(null)[0, :, 0]).tolist()
+
+    assert likelihood([2, 5, None, None, None], "aaabb") == pytest.approx([2 / 6, 3 / 5])
+    assert likelihood([2, 5, 2], "aab") == pytest.approx([1 / 4, 1 / 3])
+    if estimator == "categorical":
+        assert likelihood([2, 5, 2], "aab", unseen="ignore") == [1.0, 1.0]
 
 
 def test_many_classes_and_values_are_listed_sparsely(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -267,18 +267,6 @@ def test_given_cuts_are_used_as_they_are_however_many_values_a_column_has() -> N
     assert in_a["count"].to_pylist() == expected
 
 
-def test_null_as_a_level_is_one_more_bin() -> None:
-    table = {"c": ["a", "a", "a", "b", "b"], "x": [1.0, 5.0, None, None, None]}
-    options = {"cuts": {"x": [2]}, "missing": "level"}
-    model = pc.fit(table, pc.ModelSpec("c", [pc.Block("discretized", ["x"], **options)]))
-    null = model.log_likelihood_by_block({"x": pa.array([None], pa.float64())})[0, :, 0]
-    np.testing.assert_allclose(np.exp(null), [2 / 6, 3 / 5])
-    complete = {"c": ["a", "b"], "x": [1.0, 5.0]}
-    without = pc.fit(complete, pc.ModelSpec("c", [pc.Block("discretized", ["x"], **options)]))
-    unseen = without.log_likelihood_by_block({"x": pa.array([None], pa.float64())})[0, :, 0]
-    np.testing.assert_allclose(np.exp(unseen), [1 / 3, 1 / 3])  # α / (n + 2 α)
-
-
 def test_cuts_of_thousands_of_classes_are_found_between_groups_of_cells() -> None:
     """Of two classes with many rows the cut is found, among 5,000 classes of one row."""
     random = np.random.default_rng(8)
