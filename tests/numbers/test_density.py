@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from typing import Any, ClassVar
-from unittest.mock import Mock
 
 import duckdb
 import numpy as np
@@ -27,7 +26,7 @@ from probclass_core.authoring import (
     Terms,
     number,
 )
-from probclass_core.errors import DataError, NotSupportedError, PluginError
+from probclass_core.errors import DataError, NotSupportedError
 from probclass_core.testing.laws import masses_sum_to_1
 from probclass_core.testing.suite import EstimatorLaws, numbers
 from probclass_core.testing.trial import COUNTS, LABEL, Trial
@@ -287,56 +286,6 @@ def test_comparisons_and_absolute_values_have_sql() -> None:
         np.testing.assert_allclose(found[name], expected[name], rtol=1e-12)
 
 
-@pytest.mark.parametrize(
-    ("declared", "message"),
-    [
-        ({"support": (0, None)}, r"support is \(0, None\); name the least and the largest value"),
-        ({"support": (1.0, 0.0)}, r"support is \(1.0, 0.0\)"),
-        ({"support": (math.nan, 1.0)}, "support is"),
-        ({"parameters": {"count": POSITIVE}}, "a parameter cannot have the name 'count'"),
-        ({"Options": dict}, "Options is .*dict.*; derive a class from EstimatorOptions"),
-    ],
-)
-def test_a_wrong_declaration_is_named_when_the_class_is_made(
-    declared: dict[str, Any], message: str
-) -> None:
-    with pytest.raises(PluginError, match=f"Wrong: {message}"):
-        type("Wrong", (Exponential,), {"name": "wrong", **declared})
-
-
-@pytest.mark.parametrize(
-    ("method", "result", "message"),
-    [
-        ("terms", {}, "wrong: terms returns {}; map names to arrays like x"),
-        ("next_pass", ["at_most"], "wrong asks for another pass by .*; return its options by name"),
-    ],
-)
-def test_a_wrong_result_is_shown_with_what_was_expected(
-    method: str, result: Any, message: str
-) -> None:
-    members = {"name": "wrong", "passes": 2, method: lambda *_: result}
-    wrong: Any = type("Wrong", (Exponential,), members)
-    with pc.trying(wrong), pytest.raises(PluginError, match=message):
-        pc.fit(sample(Exponential), spec(wrong))
-
-
-def test_a_likelihood_with_classes_in_rows_is_refused() -> None:
-    class Transposed(Exponential):
-        """A likelihood of the wrong shape."""
-
-        name = "transposed"
-
-        def likelihood(self, parameters: pa.Table, classes: pa.Array) -> Any:
-            right = super().likelihood(parameters, classes)
-            wrong = Mock(spec=["normalized", "log_likelihood"])
-            wrong.log_likelihood = lambda rows: right.log_likelihood(rows).T
-            return wrong
-
-    rows = {"x": [1.0, 2.0, 3.0], "c": ["a", "b", "b"]}
-    with pc.trying(Transposed), pytest.raises(PluginError, match=r"shape \(2, 3\) for 3 rows"):
-        pc.fit(rows, spec(Transposed)).predict(rows)
-
-
 def test_the_masses_of_a_column_that_the_model_leaves_out_are_not_added_up() -> None:
     class Shifted(pc.Density):
         """Counts whose mean is above 0."""
@@ -354,19 +303,6 @@ def test_the_masses_of_a_column_that_the_model_leaves_out_are_not_added_up() -> 
 
     zeros = pa.table({LABEL: ["a", "b"], "x": [0.0, 0.0]})
     masses_sum_to_1(Trial(Shifted, ["x"], spaces={"x": COUNTS}), table=zeros)
-
-
-def test_a_misspelled_term_or_parameter_is_named() -> None:
-    class Misspelled(Exponential):
-        """A mistake."""
-
-        name = "misspelled"
-
-        def estimate(self, m: Terms) -> Mapping[str, FloatArray]:
-            return {"rate": 1.0 / m.y.mean}
-
-    with pc.trying(Misspelled), pytest.raises(AttributeError, match="there is no 'y'; there are x"):
-        pc.fit(sample(Exponential), spec(Misspelled))
 
 
 class Laplace(HistogramDensity):

@@ -6,11 +6,9 @@ from dataclasses import replace
 from itertools import pairwise, product
 from pathlib import Path
 
-import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc_
-import pyarrow.parquet as pq
 import pytest
 from scipy import stats
 
@@ -18,8 +16,6 @@ import probclass_core as pc
 from probclass_core.errors import NotSupportedError, SpecError, StoreError
 from probclass_core.model.bin_densities import bin_densities
 from probclass_core.model.stored import model_from_bundle
-
-TABLES = Path(__file__).parents[2] / "benchmarks/data"
 
 
 def mixed(seed: int) -> pa.Table:
@@ -127,19 +123,6 @@ def test_an_unusual_combination_is_rarer_than_its_values() -> None:
     model = pc.fit(pa.table({"label": label, "x": x, "y": y}), label="label")
     usual, unusual = model.score_samples(pa.table({"x": [1.0, 1.0], "y": [1.0, -1.0]}))
     assert unusual < usual - 2.0
-
-
-@pytest.mark.parametrize("name", ["titanic", "segment"])
-def test_real_rows_have_a_density_that_sql_gives_too(name: str) -> None:
-    table = pq.read_table(TABLES / f"{name}.parquet")
-    model = pc.fit(table, pc.ModelSpec.auto(table, "label", sql=True))
-    rows = table.slice(0, 200)
-    expected = model.score_samples(rows)
-    assert np.isfinite(expected).all()
-    with duckdb.connect() as connection:
-        connection.register("rows", rows)
-        scored = connection.execute(model.to_sql(source="rows", dialect="duckdb")).fetchnumpy()
-    np.testing.assert_allclose(np.sort(scored["log_density"]), np.sort(expected), atol=1e-9)
 
 
 def test_the_posterior_does_not_depend_on_it() -> None:

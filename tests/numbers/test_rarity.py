@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import numpy as np
@@ -11,7 +12,6 @@ import pyarrow.parquet as pq
 import pytest
 
 import probclass_core as pc
-from probclass_core.scoring.batch import predict_table
 
 TABLES = Path(__file__).parents[2] / "benchmarks/data"
 
@@ -67,29 +67,27 @@ def test_it_is_the_share_of_the_measured_rows_rounded_up() -> None:
     assert model.rarity(far) == pytest.approx([1.0 / 500])
 
 
-@pytest.mark.parametrize("name", ["german", "titanic"])
-def test_scored_tables_and_sql_have_it(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["german", "titanic", "segment"])
+def test_scored_tables_and_sql_have_it_and_the_density(name: str, tmp_path: Path) -> None:
     table = pq.read_table(TABLES / f"{name}.parquet")
     model = pc.fit(table, pc.ModelSpec.auto(table, "label", sql=True))
-    options = {"columns": (), "rarity": True, "rare": 0.02}
-    pc.score(model, table, tmp_path / "scored.parquet", options=options)
+    rows = table.slice(0, 1000)
+    options: dict[str, Any] = {"rarity": True, "rare": 0.02}
+    pc.score(model, rows, tmp_path / "scored.parquet", options={"columns": (), **options})
     scored = pq.read_table(tmp_path / "scored.parquet")
-    rarity = model.rarity(table)
+    log_density, rarity = model.score_samples(rows), model.rarity(rows)
+    assert np.isfinite(log_density).all()
     assert rarity.min() > 0.0
     np.testing.assert_array_equal(scored["rarity"], rarity)
     np.testing.assert_array_equal(scored["rare"], rarity <= 0.02)
-    assert predict_table(
-        model, table, options={"columns": (), "rarity": True, "rare": 0.02}
-    ).equals(scored)
+    assert model.predict_table(rows, options={"columns": (), **options}).equals(scored)
     with duckdb.connect() as connection:
-        connection.register("rows", table)
-        query = model.to_sql(
-            source="rows", dialect="duckdb", options={"rarity": True, "rare": 0.02}
-        )
+        connection.register("rows", rows)
+        query = model.to_sql(source="rows", dialect="duckdb", options=options)
         in_sql = connection.execute(query).fetchnumpy()
-    np.testing.assert_allclose(
-        np.sort(in_sql["rarity"]), np.sort(rarity), atol=1.1e-3
-    )  # a density that differs by rounding may be next to another quantile
+    np.testing.assert_allclose(np.sort(in_sql["log_density"]), np.sort(log_density), atol=1e-9)
+    # A density that differs by rounding may be next to another quantile.
+    np.testing.assert_allclose(np.sort(in_sql["rarity"]), np.sort(rarity), atol=1.1e-3)
     assert in_sql["rare"].sum() == pytest.approx((rarity <= 0.02).sum(), abs=1)
 
 

@@ -6,6 +6,7 @@ import inspect
 import math
 import re
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -89,37 +90,6 @@ def test_an_estimator_without_statistics_is_refused_when_it_is_defined() -> None
     type("Whole", (pc.Estimator,), {"name": "whole", "kind": kind, **methods})
 
 
-@pytest.mark.parametrize("parameters", [["rate"], {"rate": float}])
-def test_parameters_without_ranges_are_refused_when_the_density_is_defined(
-    parameters: object,
-) -> None:
-    with pytest.raises(PluginError, match=r"^Bare: parameters are .*\{'rate': POSITIVE\}\.$"):
-        type("Bare", (pc.Density,), {"name": "bare", "parameters": parameters})
-
-
-def test_a_density_that_lacks_a_member_is_refused_by_its_name() -> None:
-    bare = type("Bare", (pc.Density,), {"name": "bare", "log_density": Faulty.log_density})
-    message = r"^Bare lacks 'estimate', 'parameters', which it must define\.$"
-    with pytest.raises(PluginError, match=message), pc.trying(bare):
-        pass
-
-
-def test_an_estimate_without_names_is_an_error_that_lists_the_parameters() -> None:
-    class Mean(pc.Density):
-        name = "mean"
-        parameters = {"mean": authoring.FINITE}
-
-        def estimate(self, m: authoring.Terms) -> authoring.FloatArray:  # type: ignore[override]
-            return m.x.mean
-
-        def log_density(self, x: Any, p: Any) -> Any:
-            return -np.square(x - p.mean)
-
-    message = r"^mean: estimate returns a ndarray, and the parameters are 'mean'\.$"
-    with pc.trying(Mean), pytest.raises(PluginError, match=message):
-        pc.fit(TABLE, pc.ModelSpec("y", [pc.Block("mean", ["x"])]))
-
-
 class Faulty(pc.Density):
     name = "faulty"
     parameters = {"mean": authoring.FINITE}
@@ -131,43 +101,83 @@ class Faulty(pc.Density):
         return -np.square(x - p.mean)
 
 
+FAULTY = pc.ModelSpec("y", [pc.Block("faulty", ["x"])])
+BARE = r"parameters are .*\{'rate': POSITIVE\}\.$"
+
+
 @pytest.mark.parametrize(
-    ("method", "returned", "message"),
+    ("declared", "message"),
     [
-        (
-            "log_density",
-            np.zeros(7),
-            r"log_density returns .* of type float64 and shape \(7,\)",
-        ),
-        (
-            "log_density",
-            None,
-            r"log_density .* type object .* computed elementwise\.$",
-        ),
+        ({"parameters": ["rate"]}, BARE),
+        ({"parameters": {"rate": float}}, BARE),
+        ({"parameters": {"count": authoring.POSITIVE}}, "a parameter cannot have the name 'count'"),
+        ({"support": (0, None)}, r"support is \(0, None\); name the least and the largest value"),
+        ({"support": (1.0, 0.0)}, r"support is \(1.0, 0.0\)"),
+        ({"support": (math.nan, 1.0)}, "support is"),
+        ({"Options": dict}, "Options is .*dict.*; derive a class from EstimatorOptions"),
+    ],
+)
+def test_a_wrong_declaration_is_refused_when_the_density_is_defined(
+    declared: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(PluginError, match=f"^Wrong: {message}"):
+        type("Wrong", (Faulty,), declared)
+
+
+def test_a_density_that_lacks_a_member_is_refused_by_its_name() -> None:
+    bare = type("Bare", (pc.Density,), {"name": "bare", "log_density": Faulty.log_density})
+    message = r"^Bare lacks 'estimate', 'parameters', which it must define\.$"
+    with pytest.raises(PluginError, match=message), pc.trying(bare):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("method", "result", "message"),
+    [
+        ("log_density", np.zeros(7), r"log_density returns .* of type float64 and shape \(7,\)"),
+        ("log_density", None, r"log_density .* type object .* computed elementwise\.$"),
+        ("terms", {}, "terms returns {}; map names to arrays like x"),
         ("terms", np.zeros(3), r"terms returns a ndarray; map names to arrays .* \{'x': x\}"),
-        (
-            "terms",
-            {"x": 1.0},
-            r"term 'x' has the shape \(\), but x has \(6,\)",
-        ),
+        ("terms", {"x": 1.0}, r"term 'x' has the shape \(\), but x has \(6,\)"),
+        ("estimate", np.ones(2), r"estimate returns a ndarray, and the parameters are 'mean'\.$"),
         (
             "estimate",
             {"mean": 1.0},
             r"estimate returns arrays of the shapes \{'mean': \(\)\}; each",
         ),
+        ("estimate", {"mean": np.zeros(1)}, r"estimate returns arrays .* \{'mean': \(1,\)\}; each"),
         (
-            "estimate",
-            {"mean": np.zeros(1)},
-            r"estimate returns arrays of the shapes \{'mean': \(1,\)\}; each",
+            "next_pass",
+            ["at_most"],
+            "faulty asks for another pass by .*; return its options by name",
         ),
     ],
 )
-def test_results_of_another_shape_are_errors_that_say_what_is_expected(
-    method: str, returned: Any, message: str
+def test_a_wrong_result_is_an_error_that_says_what_is_expected(
+    method: str, result: Any, message: str
 ) -> None:
-    wrong = type("Wrong", (Faulty,), {method: lambda *_: returned})
-    with pc.trying(wrong), pytest.raises(PluginError, match=f"^faulty: {message}"):
-        pc.fit(TABLE, pc.ModelSpec("y", [pc.Block("faulty", ["x"])])).predict({"x": [1.0, 2.0]})
+    passes = 2 if method == "next_pass" else 1
+    wrong = type("Wrong", (Faulty,), {"passes": passes, method: lambda *_: result})
+    with pc.trying(wrong), pytest.raises(PluginError, match=f"^(faulty: )?{message}"):
+        pc.fit(TABLE, FAULTY).predict({"x": [1.0, 2.0]})
+
+
+def test_a_term_that_does_not_exist_is_named() -> None:
+    wrong = type("Wrong", (Faulty,), {"estimate": lambda _, m: {"mean": m.y.mean}})
+    with pc.trying(wrong), pytest.raises(AttributeError, match="there is no 'y'; there are x"):
+        pc.fit(TABLE, FAULTY)
+
+
+def test_a_likelihood_with_classes_in_rows_is_refused() -> None:
+    class Transposed(Faulty):
+        def likelihood(self, parameters: pa.Table, classes: pa.Array) -> Any:
+            right = super().likelihood(parameters, classes)
+            return SimpleNamespace(
+                normalized=True, log_likelihood=lambda rows: right.log_likelihood(rows).T
+            )
+
+    with pc.trying(Transposed), pytest.raises(PluginError, match=r"shape \(2, 6\) for 6 rows"):
+        pc.fit(TABLE, FAULTY).predict(TABLE)
 
 
 @pytest.mark.parametrize("fault", [np.nan, np.inf])
@@ -177,7 +187,7 @@ def test_a_density_that_is_no_number_is_an_error_and_not_a_posterior(fault: floa
             return np.where(x > 2.0, fault, -np.square(x - p.mean))
 
     with pc.trying(Fractional):
-        model = pc.fit(TABLE, pc.ModelSpec("y", [pc.Block("faulty", ["x"])]))
+        model = pc.fit(TABLE, FAULTY)
         assert np.isfinite(model.predict_proba({"x": [1.0]})).all()
         with pytest.raises(PluginError, match=r"of 1 rows is NaN or \+∞, such as of row 1"):
             model.predict_proba({"x": [1.0, 3.0]})
