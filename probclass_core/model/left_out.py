@@ -184,12 +184,19 @@ class LeftOutRows:
     def log_likelihood(self, name: str) -> FloatArray:
         """log p(x | c) of rows by a block that did not see them, ``(n, k)``.
 
-        It is −∞ in a class that no other group has.
+        It is −∞ in a class that no other group has. Where single rows are left out, each is judged
+        by one row less than a new row is, which raises shares by 1/(n_c − 1) or less. That is taken
+        off again, so that a new row is not less probable than a known one that is as rare.
 
         Raises:
             DataError: if the rows of the other groups are too few for the estimator.
         """
-        return self._log_likelihood(name, self._estimators[name])
+        estimator = self._estimators[name]
+        said = self._log_likelihood(name, estimator)
+        if self._leaves_single_rows_out_of(estimator):
+            others = np.bincount(self.truth, self.counts)[self.truth] - self._left_out
+            said[np.arange(len(said)), self.truth] -= self._left_out / np.maximum(others, 1.0)
+        return said
 
     def _log_likelihood(self, name: str, estimator: Estimator) -> FloatArray:
         classes = self.model.classes
@@ -235,7 +242,21 @@ class LeftOutRows:
                 own = np.bincount(of_group, self.counts)[of_group]
             others = mass - own
             result += sign * np.log(np.where(others > 0.0, others, 1.0) / mass)
+        if not self.groups:
+            self._move_ends_to_tails(density, result)
         return result
+
+    def _move_ends_to_tails(self, density: BinDensity, log: FloatArray) -> None:
+        """Set log g of the least and the greatest number, which are in the tails of the others."""
+        numbers, is_alone = self.rows.numbers(density.feature), self.counts <= self._left_out
+        different, times = np.unique(numbers[~np.isnan(numbers)], return_counts=True)
+        if len(different) < 3:
+            return
+        for end, next_to_it in ((0, 1), (-1, -2)):
+            at = numbers == different[end]
+            if times[end] == 1 and is_alone[at].all():
+                distance = abs(different[end] - different[next_to_it])
+                log[at] = density.log_density[end] - density.decay[end] * distance
 
     def _leaves_single_rows_out_of(self, estimator: Estimator) -> TypeGuard[LeaveOneOut]:
         return not self.groups and isinstance(estimator, LeaveOneOut)

@@ -21,6 +21,10 @@ from probclass_core.structure.profile import Profile
 _BINS = 8
 """Bins of a number, where they say how columns depend on each other."""
 
+_ERRORS = 4.0
+"""Standard errors by which a pair of columns must depend on each other. The tree is of the best of
+all pairs, and of many pairs that are independent some look dependent."""
+
 _NEIGHBORS = 6
 """Neighbors of the density. Of fewer, rows like one another are less unusual than they are where
 some training rows are faults; of more, faults stand out less from clean rows."""
@@ -44,7 +48,7 @@ def network(profile: Profile, used: Sequence[Column], names: Names, how: str = "
     """
     columns = [profile.in_equal_bins(column, _BINS) for column in used if column.kind != "terms"]
     most = 0 if profile.effort == "fast" else len(columns) ** 2
-    pairs = dependent_pairs(profile.levels(columns), most)
+    pairs = dependent_pairs(profile.levels(columns), most, _ERRORS)
     blocks = []
     for column, parent in zip(columns, _tree(pairs, len(columns)), strict=True):
         blocks.append(column.given([] if parent is None else [columns[parent]], names, how))

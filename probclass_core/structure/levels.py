@@ -120,12 +120,13 @@ class Pair:
     information: float
 
 
-def dependent_pairs(levels: Levels, most: int) -> list[Pair]:
+def dependent_pairs(levels: Levels, most: int, errors: float = 0.0) -> list[Pair]:
     """The pairs of columns that depend on each other most; ties go to the first columns.
 
     Args:
         levels: the columns.
         most: largest number of pairs.
+        errors: least information, in standard errors of that of independent columns.
     """
     truth, counts, classes = levels.truth, levels.counts, levels.classes
     total = counts.sum()
@@ -145,9 +146,9 @@ def dependent_pairs(levels: Levels, most: int) -> list[Pair]:
             size = levels.sizes[first] * levels.sizes[second] * classes
             cells = levels.codes[second] * (levels.sizes[first] * classes) + of_first
             entropy = _entropy(_count(cells, counts, size), total)
-            bias = float(np.maximum(seen[first] - 1.0, 0.0) @ np.maximum(seen[second] - 1.0, 0.0))
-            information = joint[first] + joint[second] - entropy - of_class - bias / (2.0 * total)
-            if information > 0.0:
+            free = float(np.maximum(seen[first] - 1.0, 0.0) @ np.maximum(seen[second] - 1.0, 0.0))
+            information = joint[first] + joint[second] - entropy - of_class - free / (2.0 * total)
+            if information > errors * np.sqrt(free / 2.0) / total:
                 child, parent = (second, first) if own[first] > own[second] else (first, second)
                 pairs.append(Pair(child, parent, information))
     # Rounded, so that ties are ties on every machine.

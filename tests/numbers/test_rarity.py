@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,39 @@ def test_new_rows_like_those_of_training_are_as_rare_as_it_says(rows: int) -> No
     for share in (0.01, 0.1, 0.5):
         error = 3.0 * np.sqrt(share * (1.0 - share) * (1.0 / rows + 1.0 / 20_000))
         assert (rarity <= share).mean() == pytest.approx(share, abs=error)
+
+
+def codes(rows: int, seed: int) -> pa.Table:
+    """A column of so many codes that many rows have one that no other row has."""
+    return pa.table({"code": np.random.default_rng(seed).integers(0, 1000, rows).astype(str)})
+
+
+def flags(rows: int, seed: int) -> pa.Table:
+    """Columns that do not depend on each other."""
+    values = np.random.default_rng(seed).random((rows, 20)) < 0.1
+    return pa.table({f"flag {place}": of_flag for place, of_flag in enumerate(values.T)})
+
+
+def normals(rows: int, seed: int) -> pa.Table:
+    """So many numbers that many a row has the least or the greatest of one of them."""
+    values = np.random.default_rng(seed).standard_normal((rows, 50))
+    return pa.table({f"x{place}": numbers for place, numbers in enumerate(values.T)})
+
+
+@pytest.mark.parametrize("drawn_from", [codes, flags, normals])
+@pytest.mark.parametrize("sql", [False, True])
+def test_rows_like_those_of_a_small_table_are_not_rarer_than_it_says(
+    drawn_from: Callable[[int, int], pa.Table], sql: bool
+) -> None:
+    shares = np.array([0.01, 0.05, 0.2, 0.5])
+    rare = []
+    for seed in range(6):
+        known = drawn_from(300, seed)
+        model = pc.fit(known, pc.ModelSpec.auto(known, None, sql=sql))
+        rarity = model.rarity(drawn_from(5000, 100 + seed))
+        rare.append((rarity[:, None] <= shares).mean(axis=0))
+    error = np.sqrt(shares * (1.0 - shares) / (6 * 300))
+    assert (np.mean(rare, axis=0) <= shares + 3.0 * error).all()
 
 
 def test_rows_of_a_new_group_are_as_rare_as_those_of_groups_that_were_left_out() -> None:
