@@ -37,6 +37,7 @@ from probclass_core.attached import ExplanationMethods
 from probclass_core.display import Part, Report, TablePart, counted, json_values
 from probclass_core.errors import DataError, SpecError, shown, suggest
 from probclass_core.estimation.contract import ItemizedLikelihood
+from probclass_core.estimation.families.knn.density import KnnDensityLikelihood
 from probclass_core.estimation.marginals import Levels
 from probclass_core.io.filters import Where
 from probclass_core.io.selection import Selection
@@ -101,8 +102,9 @@ class Explanation(Report, ExplanationMethods):
         surprise: what each column adds to −log p(x) of each row, those with the largest excess
             first: row; item (the column; a block that can only be taken as a whole; or ``class``,
             what the class adds); value; surprise; usual, the mean of the surprise of the column
-            under the model; excess, the difference, null where the usual is unknown. It has no
-            rows if log p(x) is not a density.
+            under the model; excess, the difference, null where the usual is unknown. Each column
+            of neighbors that a null is the mean of has a line with an excess alone: by how much
+            the surprise would fall with the mean. It has no rows if log p(x) is not a density.
         model_id: content id of the model.
     """
 
@@ -130,7 +132,7 @@ class Explanation(Report, ExplanationMethods):
                 start = "unusual" if says_class else f"{number} is unusual"
                 parts.append(f"{start} because of {reasons}.")
             elif not says_class:
-                parts.append(f"{number} is not unusual in any column.")
+                parts.append(f"no column makes {number} unusual by itself.")
         return parts
 
     def _ledger(self, row: Mapping[str, Any], number: str) -> list[Part]:
@@ -428,20 +430,46 @@ def _surprise_table(
     if not contributions.surprise_names:
         return _SURPRISE.empty_table()
     best = contributions.best_class(rows)
-    columns = [
-        (item, surprise, _usual_surprise(model, item)[best])
-        for item, surprise in contributions.surprise(rows).items()
-    ]
+    columns, excess = [], dict(_excess_over_means(model, rows, best))
+    for item, surprise in contributions.surprise(rows).items():
+        usual = _usual_surprise(model, item)[best]
+        columns.append((item, surprise, usual, excess.pop(item, surprise - usual)))
+    unknown = np.full(len(numbers), np.nan)
+    columns += [(item, unknown, unknown, of_item) for item, of_item in excess.items()]
     lines = []
     for at, number in enumerate(numbers):
         found = [
-            (number, item, cells[at].get(item), surprise[at], usual[at], surprise[at] - usual[at])
-            for item, surprise, usual in columns
+            (number, item, cells[at].get(item), *(values[at] for values in of_item))
+            for item, *of_item in columns
         ]
         # An infinite excess first, an unknown one last.
         found.sort(key=lambda line: np.nan_to_num(-line[-1], nan=np.inf))
         lines += [dict(zip(_SURPRISE.names, line, strict=True)) for line in found]
     return pa.Table.from_pylist(lines, _SURPRISE)
+
+
+def _excess_over_means(
+    model: Model, rows: Rows, best: IntArray
+) -> Iterator[tuple[str, FloatArray]]:
+    """By how much the surprise of rows would fall if a column of neighbors had its mean.
+
+    Args:
+        model: the model.
+        rows: ``n`` rows that keep results.
+        best: position of a class for each row, ``(n,)``.
+
+    Yields:
+        Column, nats ``(n,)``.
+    """
+    of_best = np.arange(len(best)), best
+    for one in model.compiled_blocks:
+        likelihood = one.likelihood
+        replaces = isinstance(likelihood, KnnDensityLikelihood) and likelihood.center is not None
+        if one.in_density and replaces:
+            of_rows = likelihood.log_likelihood(rows)
+            for column in one.block.columns:
+                with_mean = likelihood.log_likelihood(rows.without([column]))
+                yield column, (with_mean - of_rows)[of_best]
 
 
 def _usual_surprise(model: Model, column: str) -> FloatArray:

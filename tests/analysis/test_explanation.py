@@ -349,7 +349,28 @@ def test_a_model_without_a_label_explains_rarity_alone(penguins: pa.Table) -> No
     assert explanation.rows.column_names == ["row"]
     lines = str(explanation).split("\n\n")
     assert lines[0].startswith("row 0 is unusual because of flipper_length_mm=400 (+")
-    assert lines[1].strip() == "row 1 is not unusual in any column."
+    assert lines[1].strip() == "no column makes row 1 unusual by itself."
+
+
+@pytest.mark.parametrize("columns", [["x"], ["x", "y", "kind"]])
+def test_the_numbers_that_make_a_row_unusual_among_its_neighbors_are_named(
+    columns: list[str],
+) -> None:
+    random = np.random.default_rng(0)
+    x, y = random.normal(5.0, 2.0, (2, 1000))
+    known = pa.table({"x": x, "y": x + y, "kind": random.choice(["a", "b"], 1000)}).select(columns)
+    model = pc.fit(known, pc.ModelSpec.auto(known, None))
+    row = known.slice(0, 1).to_pylist()[0]
+    far, with_mean = {**row, "x": -40.0}, {**row, "x": x.mean()}
+    rows = pa.Table.from_pylist([far, with_mean], schema=known.schema)
+    explanation = pc.explain(model, rows)
+    assert "row 0 is unusual because of x=-40 (+" in str(explanation)
+    first = explanation.surprise.to_pylist()[0]
+    assert (first["row"], first["item"]) == (0, "x")
+    log_density = model.score_samples(rows)
+    assert first["excess"] == pytest.approx(log_density[1] - log_density[0])
+    surprise = explanation.surprise.filter(pac.field("row") == 0)["surprise"]
+    assert pac.sum(surprise).as_py() == pytest.approx(-log_density[0])
 
 
 def test_no_surprise_without_a_density(penguins: pa.Table) -> None:
