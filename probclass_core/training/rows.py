@@ -175,8 +175,8 @@ class TrainingRows:
         if half_life is not None and not is_in_order:
             raise SpecError(
                 f"half_life={half_life:g} counts partitions, and "
-                + (f"groups are {one_of(names)}, " if names else "the table has none: ")
-                + "set half_life=None, or train on a table that is partitioned by time."
+                + (f"groups are {one_of(names)}" if names else "the table has none")
+                + "; set half_life=None, or train on a table that is partitioned by time."
             )
         across = spec.takes_sample and spec.groups is not None
         if not (is_in_order and self.plan.partitions and (across or half_life)):

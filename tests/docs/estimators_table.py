@@ -12,7 +12,8 @@ import pyarrow as pa
 from pages import ROOT
 
 import probclass_core as pc
-from probclass_core.estimation.contract import Estimator, FormulaLikelihood, LeaveOneOut
+from probclass_core.errors import NotSupportedError
+from probclass_core.estimation.contract import Estimator, LeaveOneOut
 from probclass_core.estimation.statistics import bind
 from probclass_core.plugins.manager import estimator_plugins
 
@@ -39,15 +40,22 @@ def _row(name: str) -> tuple[str, ...]:
     spec = pc.ModelSpec("y", [pc.Block(name, [column])])
     model = pc.fit(ROWS, spec)
     (bound,) = bind(spec, model.features).values()
-    (likelihood,) = model.likelihoods.values()
     trains = bound.aggregates() is not None
     offers = (
-        isinstance(likelihood, FormulaLikelihood),
+        _scores_in_sql(model),
         trains,
         isinstance(bound, LeaveOneOut),
         kind.has_evidence(),
     )
     return f"[`{name}`](#{name})", _statistics(kind), *("yes" if each else "" for each in offers)
+
+
+def _scores_in_sql(model: pc.Model) -> bool:
+    try:
+        model.to_sql(dialect="duckdb", source="rows")
+    except NotSupportedError:
+        return False
+    return True
 
 
 def _statistics(kind: type[Estimator]) -> str:
