@@ -78,9 +78,7 @@ def ordered_map(
             while pending:
                 yield pending.popleft().result()
         finally:
-            for future in pending:
-                future.cancel()
-            pool.shutdown(wait=True)
+            _end(pool)
 
 
 def prefetch(items: Iterable[Item]) -> Iterator[Item]:
@@ -99,8 +97,16 @@ def prefetch(items: Iterable[Item]) -> Iterator[Item]:
             upcoming = pool.submit(next, source, end)
             yield cast(Item, item)
     finally:
-        # The garbage collector may end this in the thread that draws, which cannot wait for itself.
-        pool.shutdown(wait=not getattr(_this_thread, "in_map", False), cancel_futures=True)
+        _end(pool)
+
+
+def _end(pool: ThreadPoolExecutor) -> None:
+    """Cancel what has not begun, and wait for nothing.
+
+    The garbage collector ends abandoned maps and readings, in any thread: in one of the pool, which
+    cannot wait for itself, or in one that holds a lock without which no thread ends.
+    """
+    pool.shutdown(wait=False, cancel_futures=True)
 
 
 def _mark_for_good() -> None:
@@ -143,7 +149,7 @@ class _BlasLimit:
     """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # the garbage collector may end a context while it is held
         self._contexts = 0
         self._limits: dict[bool, Any] = {}
 

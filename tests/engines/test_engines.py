@@ -7,8 +7,9 @@ import multiprocessing
 import re
 import subprocess
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
+from functools import partial
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,7 @@ import probclass_core as pc
 from probclass_core.cli.app import app
 from probclass_core.errors import DataError, PluginError, SpecError, TableError
 from probclass_core.execution.serialization import resolve, run, serialize
-from probclass_core.execution.threads import prefetch
+from probclass_core.execution.threads import ordered_map, prefetch
 from probclass_core.plugins import manager as plugins
 
 ROWS = 600
@@ -316,3 +317,25 @@ def test_the_thread_that_reads_ahead_may_end_the_reading() -> None:
     paused.set()
     assert ended.wait(10)
     assert list(reading) == []
+
+
+@pytest.mark.parametrize("read", [prefetch, partial(ordered_map, lambda draw: draw(), workers=2)])
+def test_ending_an_abandoned_reading_waits_for_no_thread(read: Callable[..., Any]) -> None:
+    """The garbage collector may end it while it holds a lock without which no thread ends."""
+    begun, goes_on, ended = threading.Event(), threading.Event(), threading.Event()
+
+    def slow() -> None:
+        begun.set()
+        goes_on.wait(10)
+        ended.set()
+
+    def drawn() -> Iterator[None]:
+        yield
+        slow()
+
+    reading = read(drawn() if read is prefetch else [str, slow, slow, str, str])
+    next(reading)
+    assert begun.wait(10)
+    reading.close()
+    assert not ended.is_set()
+    goes_on.set()
