@@ -10,9 +10,11 @@ import builtins
 import dataclasses
 import functools
 import inspect
+import math
 import os
 import types
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from numbers import Integral, Real
 from pathlib import Path
 from typing import (
@@ -28,6 +30,8 @@ from typing import (
     get_origin,
     get_type_hints,
 )
+
+import numpy as np
 
 from probclass_core.errors import SpecError, nearest, one_of, shown, suggest
 
@@ -88,6 +92,44 @@ def check_argument(name: str, value: object, expected: Any) -> None:
         words.insert(0, f"one of {one_of(choices)}")
     hint = nearest(value, choices) if isinstance(value, str) else _name_within(value, kinds)
     raise SpecError(f"{name} must be {' or '.join(words)}, got {shown(value)}.{hint}")
+
+
+def checked_number(
+    name: str,
+    value: object,
+    least: float = 0.0,
+    most: float = math.inf,
+    *,
+    above: bool = False,
+    whole: bool = False,
+    fix: str = "",
+) -> Any:
+    """A number within bounds, also from text, as a template renders it.
+
+    Args:
+        name: what it is called in messages.
+        value: the number.
+        least: least number.
+        most: largest number; infinity itself is refused.
+        above: whether it must be above the least number.
+        whole: whether it must be a whole number; the result is then an ``int``.
+        fix: what else to do, to end the message.
+
+    Raises:
+        SpecError: if it is not such a number.
+    """
+    number = math.nan
+    if isinstance(value, (int, float, str, np.number)) and not isinstance(value, bool):
+        with suppress(ValueError):
+            number = float(value)
+    inside = least <= number <= most and not (above and number == least)
+    if inside and math.isfinite(number) and not (whole and number % 1.0):
+        return int(number) if whole else number
+    bounds = f"{'above' if above else 'of at least'} {least:,g}"
+    if most < math.inf:
+        bounds = f"from {least:,g} to {most:,g}"
+    kind = "a whole number" if whole else "a number"
+    raise SpecError(f"{name} must be {kind} {bounds}, got {shown(value)}{fix}.")
 
 
 def from_fields(cls: type[Result], values: Mapping[str, Any], what: str) -> Result:

@@ -11,15 +11,18 @@ from __future__ import annotations
 
 import dataclasses
 import html
+import json
 import math
 import re
 import textwrap
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from probclass_core.errors import hide_credentials
@@ -40,6 +43,9 @@ _LONGEST_VALUE = 80
 
 _BRIEF_LINES = 12
 """Number of lines of a ``repr``."""
+
+_MAX_NUMBERS = 64
+"""Numbers of a matrix up to which a table shows all of them."""
 
 _BAR_WIDTH = 8
 """Number of characters of the longest bar, to each side if there are bars to both."""
@@ -63,17 +69,30 @@ class TablePart:
         title: line above the table, or None.
         most: largest number of rows to show; a last line counts the others.
         bars: column of numbers that is also drawn as bars, or None.
+        longest: number of characters of a cell that are shown.
     """
 
     columns: Mapping[str, Sequence[Any]]
     title: str | None = None
     most: int = MOST_ROWS
     bars: str | None = None
-    cells: Mapping[str, Sequence[str]] = field(init=False)
+    longest: int = _LONGEST
 
-    def __post_init__(self) -> None:
-        cells = {name: _cells(values[: self.most]) for name, values in self.columns.items()}
-        object.__setattr__(self, "cells", cells)
+    @cached_property
+    def cells(self) -> Mapping[str, Sequence[str]]:
+        """The shown values as text, the numbers of a column in one format."""
+        cells = {}
+        for name, values in self.columns.items():
+            form = number_format(values[: self.most])
+            cells[name] = [_cell(value, form, self.longest) for value in values[: self.most]]
+        return cells
+
+    def has_numbers(self, name: str) -> bool:
+        """Whether all values of a column are numbers or null."""
+        return all(
+            value is None or (isinstance(value, (int, float)) and not isinstance(value, bool))
+            for value in self.columns[name]
+        )
 
     @property
     def rows_left_out(self) -> int:
@@ -202,7 +221,7 @@ def _table_lines(part: TablePart) -> list[str]:
     for name, cells in part.cells.items():
         title = _printable(name)
         width = max(map(len, (title, *cells)))
-        right = _are_numbers(part.columns[name])
+        right = part.has_numbers(name)
         columns.append(
             [text.rjust(width) if right else text.ljust(width) for text in (title, *cells)]
         )
@@ -218,7 +237,7 @@ def _table_lines(part: TablePart) -> list[str]:
 def _table_html(part: TablePart) -> str:
     """A table, which scrolls in its box if it is wide."""
     title = "" if part.title is None else f"<caption>{_escaped(part.title)}</caption>"
-    kinds = ['class="n"' if _are_numbers(values) else "" for values in part.columns.values()]
+    kinds = ['class="n"' if part.has_numbers(name) else "" for name in part.columns]
     rows = [
         "".join(f"<td {kind}>{_escaped(text)}</td>" for kind, text in zip(kinds, row, strict=True))
         for row in zip(*part.cells.values(), strict=True)
@@ -267,17 +286,11 @@ def _html_bars(shares: Sequence[float]) -> Iterator[str]:
         )
 
 
-def _are_numbers(values: Sequence[Any]) -> bool:
-    return all(
-        value is None or (isinstance(value, (int, float)) and not isinstance(value, bool))
-        for value in values
-    )
-
-
-def _cells(values: Sequence[Any]) -> list[str]:
-    """Values of a column as text, its numbers in one format."""
-    form = number_format(values)
-    return [_printable(shortened(cell_text(value, form))) for value in values]
+def _cell(value: Any, number_format: str, longest: int) -> str:
+    if isinstance(value, np.ndarray):
+        form: Any = {"float": "{:.5g}".format}
+        return np.array2string(value, threshold=_MAX_NUMBERS, edgeitems=4, formatter=form)
+    return _printable(shortened(hide_credentials(cell_text(value, number_format)), longest))
 
 
 def number_format(values: Sequence[Any]) -> str:
@@ -300,6 +313,8 @@ def cell_text(value: Any, number_format: str) -> str:
         return f"{value:,}"
     if isinstance(value, float):
         return format(value, number_format)
+    if isinstance(value, (Mapping, list, tuple)):
+        return json.dumps(value, ensure_ascii=False, default=str)
     return str(value)
 
 
@@ -313,20 +328,25 @@ def _escaped(text: str) -> str:
     return f"<bdi>{html.escape(_printable(text))}</bdi>"
 
 
-def json_values(value: Any) -> Any:
+def json_values(value: Any, text: Callable[[str], str] = str) -> Any:
     """A result as plain JSON values.
 
-    Tables become lists of rows; an infinite or undefined number, which JSON lacks, becomes null.
+    Tables become lists of rows, arrays lists; an infinite or undefined number, which JSON lacks,
+    becomes null.
+
+    Args:
+        value: the result.
+        text: what becomes of texts.
     """
-    if isinstance(value, pa.Table):
-        value = value.to_pylist()
+    if isinstance(value, (pa.Table, np.ndarray)):
+        value = value.to_pylist() if isinstance(value, pa.Table) else value.tolist()
     if isinstance(value, Mapping):
-        return {str(key): json_values(item) for key, item in value.items()}
+        return {str(key): json_values(item, text) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [json_values(item) for item in value]
+        return [json_values(item, text) for item in value]
     if isinstance(value, float):
         return float(value) if math.isfinite(value) else None
-    return value
+    return text(value) if isinstance(value, str) else value
 
 
 def minute(moment: datetime | str | None) -> str | None:

@@ -30,7 +30,7 @@ import pyarrow.compute as pc
 
 from probclass_core.analysis.distributions.grid import Grid
 from probclass_core.analysis.distributions.reading import block_marginal, training_ends
-from probclass_core.arguments import checks_arguments
+from probclass_core.arguments import checked_number, checks_arguments
 from probclass_core.arrow.arrays import FloatArray, IntArray
 from probclass_core.arrow.rows import Rows
 from probclass_core.attached import ExplanationMethods
@@ -197,8 +197,8 @@ def explain(
         TableError: if the table or partition does not exist or cannot be read.
     """
     model = as_model(model)
-    if limit is not None and limit < 1:
-        raise SpecError(f"limit must be at least 1, or None, got {limit!r}.")
+    if limit is not None:
+        checked_number("limit", limit, 1)
     rival, names = None if against is None else category_text(against), model.class_names
     if rival is not None:
         model.spec.label_for("against")

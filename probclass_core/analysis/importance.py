@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from probclass_core.analysis.explanation import MAX_ROWS, weights_of_evidence
-from probclass_core.arguments import checks_arguments
+from probclass_core.arguments import checked_number, checks_arguments
 from probclass_core.arrow.arrays import FloatArray, in_slices
 from probclass_core.arrow.rows import Rows
 from probclass_core.attached import ImportanceMethods
@@ -95,8 +95,7 @@ def importance(
     model.spec.label_for("importance")
     if len(model.classes) < 2:
         raise SpecError("importance compares two classes, and the model has one.")
-    if rows < 1:
-        raise SpecError(f"rows must be at least 1, got {rows!r}.")
+    checked_number("rows", rows, 1)
     plan = Selection.plan_alone(source, partition, where, (), model.spec.features)
     drawn = _draw(plan, rows)
     if not drawn.num_rows:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from itertools import chain
 from typing import Any
@@ -20,35 +20,23 @@ from rich.table import Table
 from rich.text import Text
 
 from probclass_core.cli.messages import console_of, prints_json
-from probclass_core.display import (
-    MOST_ROWS,
-    Report,
-    TablePart,
-    cell_text,
-    minute,
-    report_of,
-    shortened,
-)
+from probclass_core.display import MOST_ROWS, TablePart, json_values, minute, report_of
 from probclass_core.display import Part as ReportPart
-from probclass_core.display import number_format as format_of
 from probclass_core.errors import hide_credentials
 from probclass_core.store.records import is_id
-
-_MAX_NUMBERS = 64
-"""Numbers of a matrix up to which a report shows all of them; JSON has them in any case."""
 
 _LONGEST_CELL = 300
 """Characters of a cell of a table; JSON has all of them."""
 
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d")
 
-Part = RenderableType
-"""A part of a report; text is printed as it is."""
+Part = RenderableType | TablePart | Mapping[str, Any]
+"""What a command prints: text as it is, a table, or names and values."""
 
 
 def show_json(values: Any) -> None:
     """Print JSON on one line: arrays as lists, infinite and undefined numbers as null."""
-    document = _json_value(values)
+    document = json_values(values, hide_credentials)
     click.echo(json.dumps(document, ensure_ascii=False, allow_nan=False, default=str))
 
 
@@ -58,7 +46,7 @@ def show(document: Any, *parts: Part | None) -> None:
     Args:
         document: plain values, or a function that returns them.
         parts: what to print with a blank line between; text is not parsed as markup,
-            and None is left out.
+            and None is left out. Of names and values, a value of None is left out.
     """
     if prints_json():
         show_json(document() if callable(document) else document)
@@ -68,7 +56,8 @@ def show(document: Any, *parts: Part | None) -> None:
         for number, part in enumerate(part for part in parts if part is not None):
             if number:
                 console.print()
-            console.print(part, markup=False, soft_wrap=isinstance(part, str), crop=False)
+            drawn = _drawn(part)
+            console.print(drawn, markup=False, soft_wrap=isinstance(drawn, str), crop=False)
     click.echo(re.sub(r"(?m) +$", "", captured.get()), nl=False)
 
 
@@ -77,68 +66,12 @@ def prose(text: str) -> Part:
     return Text(text)
 
 
-def key_values(values: Mapping[str, Any]) -> Part:
-    """Names and values, one pair per line, without the values that are None."""
-    shown = {
-        name: _cell(value, format_of([value]))
-        for name, value in values.items()
-        if value is not None
+def records_table(records: Sequence[Mapping[str, Any]], title: str, most: int) -> TablePart:
+    """A table of records as in JSON: lists with commas, the start of ids, times to the minute."""
+    columns = {
+        name.replace("_", " "): [_brief(one[name]) for one in records] for name in records[0]
     }
-    pairs = Table.grid(padding=(0, 2, 0, 0))
-    pairs.add_column(style="dim", no_wrap=True)
-    pairs.add_column(min_width=_longest_word(shown.values()))
-    for name, value in shown.items():
-        pairs.add_row(Text(name), Text(value))
-    return pairs
-
-
-def table(
-    columns: pa.Table | Mapping[str, Sequence[Any]] | list[dict[str, Any]],
-    title: str | None = None,
-    *,
-    limit: int | None = None,
-) -> Part:
-    """A table with numbers aligned to the right; a cell may contain a matrix.
-
-    Args:
-        columns: Arrow table, values by column name, or records as in JSON.
-        title: line above the table, or None.
-        limit: largest number of rows to show; a last line then counts the others.
-    """
-    if isinstance(columns, list):
-        columns = {
-            name.replace("_", " "): [_brief(one.get(name)) for one in columns]
-            for name in columns[0]
-        }
-    if isinstance(columns, pa.Table):
-        total, columns = columns.num_rows, column_values(columns, limit)
-    else:
-        total = len(next(iter(columns.values())))
-    drawn = Table(
-        box=box.SIMPLE_HEAD,
-        header_style="bold",
-        padding=(0, 2, 0, 0),
-        pad_edge=False,
-        show_edge=False,
-    )
-    cells = []
-    for name, values in columns.items():
-        shown = values[:limit]
-        numeric = all(isinstance(value, (int, float)) or value is None for value in shown)
-        number_format = format_of(shown)
-        cells.append([_cell(value, number_format) for value in shown])
-        drawn.add_column(
-            Text(name),
-            justify="right" if numeric else "left",
-            min_width=_longest_word([name, *cells[-1]]),
-        )
-    for row in zip(*cells, strict=True):
-        drawn.add_row(*map(Text, row))
-    parts: list[RenderableType] = [] if title is None else [Text(title, style="bold")]
-    if drawn.row_count < total:
-        more = Text(f"… and {total - drawn.row_count:,} more rows", style="dim")
-        return Group(*parts, drawn, more)
-    return Group(*parts, drawn)
+    return TablePart(columns, title, most)
 
 
 def show_report(
@@ -152,18 +85,13 @@ def show_report(
         first: parts to print before it.
         limit: largest number of rows of a table.
     """
-    show({**named, **result.to_dict()}, *first, *report_parts(result, limit))
+    show({**named, **result.to_dict()}, *first, *report_parts(report_of(result), limit))
 
 
-def report_parts(result: Report, limit: int = MOST_ROWS) -> list[Part]:
+def report_parts(report: Sequence[ReportPart], limit: int = MOST_ROWS) -> list[Part]:
     """The parts of the report of a result, with tables of at most some rows."""
-    return parts_of(report_of(result), limit)
-
-
-def parts_of(report: Sequence[ReportPart], limit: int) -> list[Part]:
-    """The parts of a report, with tables of at most some rows."""
     return [
-        table(part.columns, part.title and part.title[:1].upper() + part.title[1:], limit=limit)
+        replace(part, most=limit)
         if isinstance(part, TablePart)
         else prose(part if isinstance(part, str) else "\n".join(part))
         for part in report
@@ -175,6 +103,52 @@ def column_values(table: pa.Table, limit: int | None = None) -> dict[str, list[A
     """The first rows of a table as values by column; vectors and tensors as NumPy arrays."""
     table = table if limit is None else table.slice(0, limit)
     return {name: _values(table[name]) for name in table.column_names}
+
+
+def _drawn(part: Part) -> RenderableType:
+    if isinstance(part, TablePart):
+        return _table(replace(part, longest=_LONGEST_CELL))
+    return _pairs(part) if isinstance(part, Mapping) else part
+
+
+def _pairs(values: Mapping[str, Any]) -> RenderableType:
+    """Names and values, one pair per line, without the values that are None."""
+    shown = {
+        name: TablePart({"": [value]}, longest=_LONGEST_CELL).cells[""][0]
+        for name, value in values.items()
+        if value is not None
+    }
+    pairs = Table.grid(padding=(0, 2, 0, 0))
+    pairs.add_column(style="dim", no_wrap=True)
+    pairs.add_column(min_width=_longest_word(shown.values()))
+    for pair in shown.items():
+        pairs.add_row(*map(Text, pair))
+    return pairs
+
+
+def _table(part: TablePart) -> RenderableType:
+    """A table with numbers aligned to the right; a cell may contain a matrix."""
+    drawn = Table(
+        box=box.SIMPLE_HEAD,
+        header_style="bold",
+        padding=(0, 2, 0, 0),
+        pad_edge=False,
+        show_edge=False,
+    )
+    for name, cells in part.cells.items():
+        drawn.add_column(
+            Text(name),
+            justify="right" if part.has_numbers(name) else "left",
+            min_width=_longest_word([name, *cells]),
+        )
+    for row in zip(*part.cells.values(), strict=True):
+        drawn.add_row(*map(Text, row))
+    title = part.title or ""
+    parts = [Text(title[:1].upper() + title[1:], style="bold")] if title else []
+    more = (
+        [Text(f"… and {part.rows_left_out:,} more rows", style="dim")] if part.rows_left_out else []
+    )
+    return Group(*parts, drawn, *more)
 
 
 def _brief(value: Any) -> Any:
@@ -200,24 +174,3 @@ def _longest_word(texts: Any) -> int:
     """Width in which no word is broken; the lines of a matrix are words."""
     words = (text.split("\n" if "\n" in text else None) for text in texts)
     return max(map(cell_len, chain.from_iterable(words)), default=1)
-
-
-def _cell(value: Any, number_format: str) -> str:
-    if isinstance(value, np.ndarray):
-        form: Any = {"float": "{:.5g}".format}
-        return np.array2string(value, threshold=_MAX_NUMBERS, edgeitems=4, formatter=form)
-    if isinstance(value, (Mapping, list, tuple)):
-        return hide_credentials(json.dumps(value, ensure_ascii=False, default=str))
-    return shortened(hide_credentials(cell_text(value, number_format)), _LONGEST_CELL)
-
-
-def _json_value(value: Any) -> Any:
-    if isinstance(value, np.ndarray):
-        value = value.tolist()
-    if isinstance(value, Mapping):
-        return {str(key): _json_value(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_json_value(item) for item in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return hide_credentials(value) if isinstance(value, str) else value

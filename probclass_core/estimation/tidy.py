@@ -262,19 +262,34 @@ def check_same(
     if more:
         wrong = "repeat another, or are empty" if more > 0 else "are missing"
         raise StoreError(f"{abs(more)} rows {wrong}.")
-    table, made = _sorted_by_keys(table), _sorted_by_keys(made)
+    table, made = sorted_by_keys(table), sorted_by_keys(made)
     for name in table.column_names:
-        own, other = (_leaves(values[name].combine_chunks()) for values in (table, made))
-        if not pa.types.is_floating(own.type):
-            same = own.equals(other)
-        elif same := own.is_valid().equals(other.is_valid()):
-            numbers, others = own.drop_null().to_numpy(), other.drop_null().to_numpy()
-            if name not in infinite:
-                FINITE.check(name, own.drop_null())
-            scale = np.abs(numbers[np.isfinite(numbers)]).max(initial=0.0)
-            same = np.allclose(numbers, others, rtol=0.0, atol=_MERGED * scale)
-        if not same:
+        if name not in infinite and pa.types.is_floating(_leaves(table[name]).type):
+            FINITE.check(name, _leaves(table[name]).drop_null())
+        if differing_row(made[name], table[name], _MERGED) is not None:
             raise StoreError(f"{name} {differs}.")
+
+
+def differing_row(column: pa.ChunkedArray, other: pa.ChunkedArray, tolerance: float) -> int | None:
+    """The first row in which two columns of a type differ, or None.
+
+    Args:
+        column: numbers, texts, or lists or tensors of numbers.
+        other: the same of as many rows.
+        tolerance: largest difference of two numbers, relative to the largest one of the column.
+    """
+    own, others = _leaves(column), _leaves(other)
+    if (len(own), own.null_count) != (len(others), others.null_count):
+        return 0
+    if own.equals(others):
+        return None
+    if pa.types.is_floating(own.type):
+        numbers, other_numbers = (one.to_numpy(zero_copy_only=False) for one in (own, others))
+        largest = np.abs(numbers[np.isfinite(numbers)]).max(initial=0.0)
+        same = np.isclose(numbers, other_numbers, 0.0, tolerance * largest, equal_nan=True)
+    else:
+        same = np.array([one == two for one, two in zip(own, others, strict=True)])
+    return None if same.all() else int(np.argmin(same)) * len(column) // len(own)
 
 
 def check_row_counts(
@@ -314,22 +329,28 @@ def check_row_counts(
         raise StoreError(f"{where} has {rows[row]:g} rows of {most[row]:g}.")
 
 
-def _sorted_by_keys(table: pa.Table) -> pa.Table:
-    """A table in the order of its labels, texts and whole numbers; equal ones stay in order."""
-    keys = [
-        (field.name, "ascending")
+def sorted_by_keys(table: pa.Table) -> pa.Table:
+    """A table in the order of its `keys_of`; equal rows stay in order."""
+    keys = [(name, "ascending") for name in keys_of(table)]
+    return table.take(pc.sort_indices(table, sort_keys=keys)) if keys else table
+
+
+def keys_of(table: pa.Table) -> list[str]:
+    """The columns that name a row: labels, texts and whole numbers."""
+    return [
+        field.name
         for field in table.schema
         if pa.types.is_string(field.type)
         or (pa.types.is_primitive(field.type) and not pa.types.is_floating(field.type))
     ]
-    return table.take(pc.sort_indices(table, sort_keys=keys)) if keys else table
 
 
-def _leaves(column: pa.Array) -> pa.Array:
+def _leaves(column: pa.ChunkedArray) -> pa.Array:
     """The values of a column, of all its lists and tensors one after another."""
-    if isinstance(column, pa.ExtensionArray):
-        column = column.storage
-    return column.flatten() if pa.types.is_nested(column.type) else column
+    values = column.combine_chunks()
+    if isinstance(values, pa.ExtensionArray):
+        values = values.storage
+    return values.flatten() if pa.types.is_nested(values.type) else values
 
 
 def check_column(table: pa.Table, name: str, kind: pa.DataType) -> None:

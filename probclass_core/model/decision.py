@@ -19,7 +19,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from probclass_core.arguments import from_fields
+from probclass_core.arguments import checked_number, from_fields
 from probclass_core.arrow.arrays import MISSING, FloatArray, IntArray
 from probclass_core.errors import SpecError, one_of, shown, suggest
 from probclass_core.model.posterior import Posterior, normalize
@@ -66,12 +66,8 @@ class DecisionRule:
         if self.costs is not None:
             object.__setattr__(self, "costs", _checked_costs(self.costs))
         for name in ("min_probability", "min_rarity"):
-            value = getattr(self, name)
-            if value is not None:
-                number = _number(value)
-                if not 0.0 <= number <= 1.0:
-                    raise SpecError(f"{name} must be between 0 and 1, got {value!r}.")
-                object.__setattr__(self, name, number)
+            if (value := getattr(self, name)) is not None:
+                object.__setattr__(self, name, checked_number(name, value, 0.0, 1.0))
 
     @property
     def rejects(self) -> bool:
@@ -220,21 +216,7 @@ def _checked_costs(costs: Any) -> dict[str, dict[str, float]]:
     checked: dict[str, dict[str, float]] = {}
     for true, row in costs.items():
         for prediction, cost in row.items():
-            number = _number(cost)
-            if not (math.isfinite(number) and number >= 0.0):
-                raise SpecError(
-                    f"the cost of predicting {prediction!r} for class {true!r} must be a finite "
-                    f"number of at least 0, got {cost!r}."
-                )
-            checked.setdefault(category_text(true), {})[category_text(prediction)] = number
+            what = f"the cost of predicting {prediction!r} for class {true!r}"
+            of_true = checked.setdefault(category_text(true), {})
+            of_true[category_text(prediction)] = checked_number(what, cost)
     return checked
-
-
-def _number(value: object) -> float:
-    """The value as a float, also from text, which templates render; NaN if it is not a number."""
-    if isinstance(value, bool) or not isinstance(value, (int, float, str, np.number)):
-        return math.nan
-    try:
-        return float(value)
-    except ValueError:
-        return math.nan

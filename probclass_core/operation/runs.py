@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from probclass_core.analysis.evaluation import Evaluation
-from probclass_core.arguments import checks_arguments
+from probclass_core.arguments import checked_number, checks_arguments
 from probclass_core.arrow.bundle import as_json
 from probclass_core.display import ShortRepr, counted, json_values
 from probclass_core.errors import (
@@ -133,13 +133,9 @@ def plan_run(
         DataError: if there are too few labeled partitions before, or they are too far away.
         TableError: if the table does not exist or cannot be read.
     """
-    counts = {"train": train, "judge": judge, "label_delay": label_delay}
-    for name, count in {**counts, "max_gap": max_gap}.items():
-        least = int(name in counts)
-        if count < least:
-            raise SpecError(
-                f"{name} must be a number of partitions of at least {least}, got {count!r}."
-            )
+    for name, count in {"train": train, "judge": judge, "label_delay": label_delay}.items():
+        checked_number(name, count, 1)
+    checked_number("max_gap", max_gap)
     table = open_table(source)
     column, newest = time_column(table, partition)
     if label is not None and label not in (names := table.schema.names):

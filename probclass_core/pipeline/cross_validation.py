@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 
 from probclass_core.analysis.comparison import check_same_label, named_models
 from probclass_core.analysis.evaluation import METRICS, Evaluation, EvaluationSums, Evaluator
-from probclass_core.arguments import ColumnName, checks_arguments
+from probclass_core.arguments import ColumnName, checked_number, checks_arguments
 from probclass_core.arrow.arrays import IntArray, in_slices
 from probclass_core.arrow.parts import select
 from probclass_core.arrow.rows import Rows, row_hashes
@@ -294,12 +294,8 @@ def cross_validate(
         TableError: if the table or partition does not exist or cannot be read.
         NotSupportedError: if the rule needs a density that a block knows only up to a term.
     """
-    for name, value, least, most in (
-        ("folds", folds, 2, _MOST_FOLDS),
-        ("seed", seed, 0, 2**32 - 1),
-    ):
-        if not least <= value <= most:
-            raise SpecError(f"{name} must be from {least} to {most:,}, got {value!r}.")
+    checked_number("folds", folds, 2, _MOST_FOLDS)
+    checked_number("seed", seed, 0, 2**32 - 1)
     table = open_table(source)
     if table.read_once:
         raise DataError(

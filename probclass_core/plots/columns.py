@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from probclass_core.analysis.distributions.reading import null_share, read_column, training_ends
 from probclass_core.analysis.evaluation import true_classes
+from probclass_core.arguments import checked_number
 from probclass_core.arrow.arrays import (
     MISSING,
     FloatArray,
@@ -95,8 +96,7 @@ def effect(model: Model, column: str, *, data: Any = None, most: int = 15) -> Fi
         NotSupportedError: if matplotlib is not installed, or neither the mean of a density nor the
             range of the training rows is known.
     """
-    if most < 1:
-        raise SpecError(f"most must be at least 1, got {most!r}.")
+    checked_number("most", most, 1)
     if (found := read_column(model, column)) is None:
         raise NotSupportedError(
             f"the model has no distribution of column {column!r}: training saw no value of it, or "

@@ -13,8 +13,9 @@ import pyarrow.compute as pc
 from probclass_core.analysis.evaluation import Evaluation
 from probclass_core.analysis.explanation import Explanation
 from probclass_core.analysis.importance import Importance
+from probclass_core.arguments import checked_number
 from probclass_core.arrow.arrays import FloatArray
-from probclass_core.errors import DataError, SpecError
+from probclass_core.errors import DataError
 from probclass_core.plots.style import (
     GREY,
     INK,
@@ -52,8 +53,7 @@ def importance(importance: Importance, *, most: int = 15) -> Figure:
         SpecError: if `most` is less than 1.
         NotSupportedError: if matplotlib is not installed.
     """
-    if most < 1:
-        raise SpecError(f"most must be at least 1, got {most!r}.")
+    checked_number("most", most, 1)
     lines = importance.table.to_pylist()
     names = [few_names(line["item"].split(", ")) for line in lines[:most]]
     sizes = [line["size"] for line in lines[:most]]

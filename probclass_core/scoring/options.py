@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Literal, TypeAlias, get_type_hints
 
 from probclass_core.analysis.distributions.watch import Watch, WatchOption
-from probclass_core.arguments import check_argument, from_fields
+from probclass_core.arguments import check_argument, checked_number, from_fields
 from probclass_core.errors import SpecError, shown
 from probclass_core.io.selection import MissingColumns
 from probclass_core.model.decision import DecisionOption, DecisionRule
@@ -80,8 +80,8 @@ class ScoringOptions:
                 object.__setattr__(self, field.name, parsed[field.name](value))
             else:
                 check_argument(field.name, value, kinds[field.name])
-        if self.rare is not None and not 0.0 <= self.rare <= 1.0:
-            raise SpecError(f"rare must be a share between 0 and 1, got {self.rare!r}.")
+        if self.rare is not None:
+            checked_number("rare", self.rare, 0.0, 1.0)
         if self.columns is not None:
             names = [self.columns] if isinstance(self.columns, str) else self.columns
             object.__setattr__(self, "columns", tuple(names))
@@ -135,7 +135,7 @@ def _parse_prior(prior: Mapping[str, Any] | None) -> Mapping[str, float] | None:
         return None
     if not isinstance(prior, Mapping):
         raise SpecError(f"prior must be a table of shares by class, got {prior!r}.")
-    try:
-        return {name: float(share) for name, share in prior.items()}
-    except (TypeError, ValueError):
-        raise SpecError(f"the shares of a prior must be numbers, got {dict(prior)!r}.") from None
+    return {
+        name: checked_number(f"the share of {name!r} in a prior", share)
+        for name, share in prior.items()
+    }

@@ -8,9 +8,10 @@ from typing import Any, Literal, get_args
 
 from probclass_core.analysis.distributions.health import Health
 from probclass_core.analysis.distributions.watch import Verdict
+from probclass_core.arguments import checked_number
 from probclass_core.arrow.bundle import as_json, json_digest
 from probclass_core.display import Part, Report, ShortRepr, TablePart, counted
-from probclass_core.errors import DataError, PartitionError, SpecError, TableError
+from probclass_core.errors import DataError, PartitionError, TableError
 from probclass_core.io.filters import partition_text
 from probclass_core.io.sink import ColumnChanges
 from probclass_core.io.table import balanced_parts
@@ -199,8 +200,7 @@ class ScoreReport(Report):
         Raises:
             SpecError: if count is less than 1.
         """
-        if count < 1:
-            raise SpecError(f"count must be at least 1, got {count}.")
+        checked_number("count", count, 1)
         found = self.pending + self.failed + (self.orphaned if orphaned else [])
         pending = [found[at] for at in in_order([one.partition for one in found])]
         if not pending:

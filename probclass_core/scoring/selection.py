@@ -9,9 +9,9 @@ from typing import Any, TypeAlias, TypeGuard
 
 import pyarrow.compute as pc
 
-from probclass_core.arguments import check_argument, checks_arguments, from_fields
+from probclass_core.arguments import checked_number, checks_arguments, from_fields
 from probclass_core.arrow.bundle import as_json
-from probclass_core.errors import SpecError, TableError, one_of, shown
+from probclass_core.errors import SpecError, TableError, one_of
 from probclass_core.io.filters import Condition, Where, parse_where, typed_partition
 from probclass_core.io.open import open_sink, open_table
 from probclass_core.io.references import TableRef
@@ -53,11 +53,8 @@ class Partitions:
 
     def __post_init__(self) -> None:
         for name, least in (("catch_up", 0), ("limit", 1)):
-            number = getattr(self, name)
-            if number is not None:
-                check_argument(name, number, int)
-                if number < least:
-                    raise SpecError(f"{name} must be at least {least}, got {number}.")
+            if (value := getattr(self, name)) is not None:
+                object.__setattr__(self, name, checked_number(name, value, least, whole=True))
         if isinstance(self.scored_by, str):
             object.__setattr__(self, "scored_by", [self.scored_by])
 
@@ -72,10 +69,7 @@ class Partitions:
             return partitions
         if not isinstance(partitions, Mapping):
             return cls(partitions)
-        values = dict(partitions)
-        for name in values.keys() & {"catch_up", "limit"}:
-            values[name] = _number(name, values[name])
-        return from_fields(cls, values, "partitions")
+        return from_fields(cls, partitions, "partitions")
 
     def to_dict(self) -> dict[str, Any]:
         """The fields that are set as plain JSON values, for `parse`."""
@@ -318,14 +312,6 @@ def _are_partitions(
     if isinstance(partitions, str) or not isinstance(partitions, Sequence):
         return False
     return all(isinstance(one, Mapping) for one in partitions)
-
-
-def _number(name: str, value: object) -> object:
-    """A number, which a template renders as text."""
-    try:
-        return int(value) if isinstance(value, str) else value
-    except ValueError:
-        raise SpecError(f"{name} must be a whole number, got {shown(value)}.") from None
 
 
 @checks_arguments

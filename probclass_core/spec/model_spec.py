@@ -19,7 +19,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from probclass_core.arguments import ColumnName, checks_arguments
+from probclass_core.arguments import ColumnName, checked_number, checks_arguments
 from probclass_core.attached import ModelSpecMethods
 from probclass_core.display import Part, Report, ShortRepr, TablePart, counted
 from probclass_core.errors import SpecError, nearest, one_of, shown, suggest
@@ -262,10 +262,8 @@ class ModelSpec(Report, ModelSpecMethods):
         density: Sequence[str] = (),
         notes: Sequence[str] = (),
     ) -> None:
-        if max_classes is not None and max_classes < 1:
-            raise SpecError(
-                f"max_classes must be a whole number of at least 1, or None, got {max_classes!r}."
-            )
+        if max_classes is not None:
+            checked_number("max_classes", max_classes, 1, whole=True)
         named = _name_blocks(_blocks(blocks))
         vars(self).update(
             label=label,
@@ -624,12 +622,10 @@ def probabilities(values: object, what: str, kind: str) -> dict[str, float]:
     """
     if not isinstance(values, Mapping) or not values:
         raise SpecError(f"{what} must give a probability for each {kind}, got {values!r}.")
-    for name, value in values.items():
-        if not 0.0 <= _number(value) <= 1.0:
-            raise SpecError(
-                f"{what}: {kind} {name!r} must have a probability from 0 to 1, got {value!r}."
-            )
-    return {category_text(name): float(value) for name, value in values.items()}
+    return {
+        category_text(name): checked_number(f"{what}: {kind} {name!r}", value, 0.0, 1.0)
+        for name, value in values.items()
+    }
 
 
 def check_groups(groups: GroupsOption, label: str | None) -> GroupsOption:
@@ -656,12 +652,8 @@ def check_groups(groups: GroupsOption, label: str | None) -> GroupsOption:
 def _check_half_life(half_life: HalfLifeOption) -> HalfLifeOption:
     if half_life is None or (isinstance(half_life, str) and half_life == "auto"):
         return half_life
-    if not 0.0 < _number(half_life) < math.inf:
-        raise SpecError(
-            "half_life must be a number of partitions above 0, 'auto' or None, got "
-            f"{shown(half_life)}."
-        )
-    return int(half_life) if half_life == int(half_life) else half_life
+    number: float = checked_number("half_life", half_life, above=True)
+    return int(number) if number.is_integer() else number
 
 
 def _check_block_weights(
@@ -674,21 +666,14 @@ def _check_block_weights(
             f"block_weights must be 'fit', a number for each block, or None, got {shown(weights)}."
         )
     names = [str(block.name) for block in blocks]
-    for name, value in weights.items():
+    for name in weights:
         if name not in names:
             message = f"block_weights names no block {name!r}; the model has {one_of(names)}."
             raise SpecError(message + nearest(str(name), names))
-        if not 0.0 <= _number(value) < math.inf:
-            raise SpecError(
-                f"block_weights of {name!r} must be a number of at least 0, got {value!r}."
-            )
-    return {str(name): float(value) for name, value in weights.items()}
-
-
-def _number(value: object) -> float:
-    """A number; NaN for anything else, such as True."""
-    is_number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
-    return value if is_number else math.nan  # type: ignore[return-value]
+    return {
+        str(name): checked_number(f"block_weights of {name!r}", value)
+        for name, value in weights.items()
+    }
 
 
 def _plain(value: object, where: str) -> Any:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from probclass_core.arguments import check_argument
+from probclass_core.arguments import check_argument, checked_number
 from probclass_core.display import ShortRepr
 from probclass_core.errors import DataError, SpecError, suggest
 
@@ -63,14 +63,9 @@ class Gate(ShortRepr):
         check_argument("floor", self.floor, Literal["prior"] | None)
         if self.min_z is None:
             object.__setattr__(self, "min_z", 0.0 if self.metric == "ece" else _DEFAULT_MIN_Z)
-        for name in ("margin", "min_z", "min_windows_better"):
-            value = _number(getattr(self, name))
-            if not 0 <= value < math.inf or (name == "min_windows_better" and value > 1):
-                bound = "from 0 to 1" if name == "min_windows_better" else "of at least 0"
-                raise SpecError(
-                    f"{name} must be a finite number {bound}, got {getattr(self, name)!r}."
-                )
-            object.__setattr__(self, name, value)
+        for name, most in (("margin", math.inf), ("min_z", math.inf), ("min_windows_better", 1.0)):
+            number = checked_number(name, getattr(self, name), most=most)
+            object.__setattr__(self, name, number)
         if self.metric == "ece" and self.min_z:
             raise SpecError(
                 "metric 'ece' is not a mean over rows and has no standard error; leave min_z out, "
@@ -215,14 +210,6 @@ class Decision:
     accepted: bool
     reason: str
     numbers: Mapping[str, Any] = field(default_factory=dict)
-
-
-def _number(value: object) -> float:
-    """A number, also as text from a template; NaN if it is none."""
-    try:
-        return float(value)  # type: ignore[arg-type]
-    except (TypeError, ValueError):
-        return math.nan
 
 
 def _z(gain: float | None, error: float | None) -> float | None:

@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
-from probclass_core.arguments import checks_arguments
+from probclass_core.arguments import checked_number, checks_arguments
 from probclass_core.arrow.bundle import TABLES, Bundle, plain_json
 from probclass_core.errors import (
     RollbackError,
@@ -605,8 +605,7 @@ class ModelStore:
             StoreError: if there is no such model, or the file system refuses.
             TableError: if a table cannot be read, or does not record which versions scored it.
         """
-        if not isinstance(keep, int) or keep < 0:
-            raise SpecError(f"keep must be a whole number of at least 0, got {keep!r}.")
+        checked_number("keep", keep, whole=True)
         versions = self.versions(name)
         in_use = {model_id for sink in sinks for model_id in scored_by(sink)}
         for alias, named in self.aliases(name).items():

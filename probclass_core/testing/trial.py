@@ -21,6 +21,7 @@ from probclass_core.arrow.arrays import label_codes
 from probclass_core.arrow.bundle import from_ipc
 from probclass_core.arrow.rows import Rows
 from probclass_core.errors import DataError, NotSupportedError, SpecError
+from probclass_core.estimation import tidy
 from probclass_core.estimation.contract import Estimator, Likelihood
 from probclass_core.estimation.statistics import Statistics, bind
 from probclass_core.model.finalize import finalize
@@ -46,8 +47,6 @@ Equations = Iterator[tuple[Any, ...]]
 rows that the law was given to train on."""
 
 _MOST_ROWS = 30
-
-_SEQUENCES = (list, tuple, np.ndarray)
 
 _PICKLE = re.compile(rb"\x80[\x02-\x05].*\.\Z", re.DOTALL)
 
@@ -290,9 +289,9 @@ def _same_statistics(
     else:
         check(type(first) is type(second), f"the result {first}", f"the result {second}")
     if trial.kind.has_evidence() and expected.blocks and actual.blocks:
-        evidence = [_evidence(trial, part) for part in (expected, actual)]
-        good = _close(evidence[0], evidence[1], trial.tolerance, trial.tolerance)
-        check(good, f"log evidence {evidence[0]}", f"log evidence {evidence[1]}")
+        evidence = _evidence(trial, expected), _evidence(trial, actual)
+        good = np.allclose(*evidence, rtol=trial.tolerance, atol=trial.tolerance, equal_nan=True)
+        check(good, *(f"log evidence {of_part}" for of_part in evidence))
 
 
 def _same_models(trial: Trial, expected: Model, actual: Model, rows: pa.Table) -> None:
@@ -307,20 +306,16 @@ def _same_parameters(trial: Trial, expected: pa.Table, actual: pa.Table) -> None
     """Check that two tables have equal rows in any order."""
     columns = expected.column_names
     check(columns == actual.column_names, f"columns {columns}", f"columns {actual.column_names}")
-    keys = [name for name in columns if _is_key(expected[name].type)]
-    expected_rows, actual_rows = (_sorted_rows(table, keys) for table in (expected, actual))
-    check(
-        len(expected_rows) == len(actual_rows),
-        f"parameters\n{as_text(expected)}",
-        f"parameters\n{as_text(actual)}",
-    )
+    tables = f"parameters\n{as_text(expected)}", f"parameters\n{as_text(actual)}"
+    check(len(expected) == len(actual), *tables)
+    expected, actual = tidy.sorted_by_keys(expected), tidy.sorted_by_keys(actual)
+    keys = tidy.keys_of(expected)
     for name in columns:
-        largest = max((_largest(row[name]) for row in expected_rows), default=0.0)
-        for row, other in zip(expected_rows, actual_rows, strict=True):
-            place = ", ".join(f"{key} {row[key]!r}" for key in keys if key != name)
-            parameter = f"parameter {name!r}" + (f" of {place}" if place else "")
-            good = _close(row[name], other[name], trial.tolerance, trial.tolerance * largest)
-            check(good, f"{parameter} is {row[name]!r}", f"it is {other[name]!r}")
+        row = tidy.differing_row(expected[name], actual[name], trial.tolerance)
+        if row is not None:
+            place = ", ".join(f"{key} {expected[key][row].as_py()!r}" for key in keys)
+            own, other = (table[name][row].as_py() for table in (expected, actual))
+            check(False, f"parameter {name!r} of {place} is {own!r}", f"it is {other!r}")
 
 
 def _same_likelihoods(
@@ -372,48 +367,9 @@ def _model_or_error(statistics: Statistics) -> Model | str:
         return f"error: {error}"
 
 
-def _evidence(trial: Trial, statistics: Statistics) -> float | str:
+def _evidence(trial: Trial, statistics: Statistics) -> float:
+    """The log evidence; NaN if these statistics have none."""
     try:
         return trial.bound(statistics).log_evidence(trial.block(statistics))
-    except (DataError, NotSupportedError) as error:
-        return type(error).__name__
-
-
-def _is_key(kind: pa.DataType) -> bool:
-    return not (pa.types.is_floating(kind) or pa.types.is_nested(kind)) and not isinstance(
-        kind, pa.BaseExtensionType
-    )
-
-
-def _sorted_rows(table: pa.Table, keys: Sequence[str]) -> list[dict[str, Any]]:
-    """Rows as dicts, sorted by keys, then by the other cells."""
-    rest = [name for name in table.column_names if name not in keys]
-
-    def key(row: Mapping[str, Any]) -> tuple[Any, ...]:
-        return *(str(row[name]) for name in keys), *(_numbers(row[name]) for name in rest)
-
-    return sorted(table.to_pylist(), key=key)
-
-
-def _numbers(value: Any) -> tuple[float, ...]:
-    if isinstance(value, _SEQUENCES):
-        return tuple(number for part in value for number in _numbers(part))
-    if isinstance(value, Mapping):
-        return _numbers(list(value.values()))
-    if isinstance(value, (int, float)):
-        return (math.inf if math.isnan(value) else float(value),)
-    return ()
-
-
-def _largest(value: Any) -> float:
-    return max((abs(number) for number in _numbers(value) if math.isfinite(number)), default=0.0)
-
-
-def _close(left: Any, right: Any, relative: float, absolute: float) -> bool:
-    numbers, others = _numbers(left), _numbers(right)
-    if not numbers and not others:
-        return bool(left == right)
-    return len(numbers) == len(others) and all(
-        math.isclose(a, b, rel_tol=relative, abs_tol=absolute)
-        for a, b in zip(numbers, others, strict=True)
-    )
+    except (DataError, NotSupportedError):
+        return math.nan

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from probclass_core.arguments import checks_arguments
+from probclass_core.arguments import checked_number, checks_arguments
 from probclass_core.display import ShortRepr
 from probclass_core.errors import SpecError, expect, shown
 from probclass_core.estimation.statistics import summarize_batches
@@ -114,8 +114,7 @@ def plan_shards(
     """
     expect(spec, ModelSpec, SPEC_HINT)
     for name, number in (("most", most), ("min_rows", min_rows)):
-        if number < 1:
-            raise SpecError(f"{name} must be at least 1, got {number}.")
+        checked_number(name, number, 1)
     if cache is None or cache is False:
         raise SpecError(
             "shards share their statistics through a model store; pass cache=, a ModelStore or its "

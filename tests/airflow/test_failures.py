@@ -89,19 +89,19 @@ AT_ONCE: list[tuple[type, dict[str, Any], str]] = [
     (ProbClassSummarizeOperator, {"shard": ""}, "shard is empty"),
     (ProbClassMaintainOperator, {"tables": [" "]}, r"tables\[0\] is empty after rendering"),
     # Texts that are not numbers, and numbers out of range
-    (ProbClassPromoteOperator, {"margin": "much"}, "margin must be a finite number .*'much'"),
+    (ProbClassPromoteOperator, {"margin": "much"}, "margin must be a number .*'much'"),
     (ProbClassMaintainOperator, {"keep": "some"}, "must be numbers, got 'some' and None"),
     (ProbClassMaintainOperator, {"keep": -1}, "keep must be a whole number of at least 0"),
-    (ProbClassPlanShardsOperator, {"max_shards": 0}, "most must be at least 1"),
+    (ProbClassPlanShardsOperator, {"max_shards": 0}, "most must be a number of at least 1"),
     (
         ProbClassScoreOperator,
         {"partition": None, "partitions": {"limit": 0}},
-        "limit must be at least",
+        "limit must be a whole number of at least",
     ),
     (
         ProbClassScoreOperator,
         {"options": {"prior": {"a": "half", "b": 0.5}}},
-        "the shares of a prior must",
+        "the share of .* in a prior must",
     ),
     # Errors of the library: one of each kind, and the arguments that a task has alone
     (ProbClassTrainOperator, {"spec": {"label": "air", "blocks": BLOCKS}}, "gaussian_full"),

@@ -471,7 +471,7 @@ def test_every_argument_is_in_the_table_of_its_page() -> None:
     ("partition", "fields", "message"),
     [
         ({"week": "12"}, {}, "1 labeled partition before week=12, and a run needs 2 or more"),
-        ({"week": "17"}, {"judge": 0}, "judge must be a number of partitions of at least 1, got 0"),
+        ({"week": "17"}, {"judge": 0}, "judge must be a number of at least 1, got 0"),
         ({"day": "17"}, {}, "counted along one partition column"),
     ],
 )

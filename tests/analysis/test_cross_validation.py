@@ -161,7 +161,7 @@ STRICT = pc.ModelSpec("y", {"gaussian_diagonal": "x"}, on_scarce="error")
 @pytest.mark.parametrize(
     ("source", "options", "error", "message"),
     [
-        (ROWS, {"folds": 1}, SpecError, "folds must be from 2 to 1,000, got 1"),
+        (ROWS, {"folds": 1}, SpecError, "folds must be a number from 2 to 1,000, got 1"),
         (ROWS, {"folds": 4}, DataError, "4 folds need as many labeled rows, and there are 3"),
         (ROWS, {"groups": "x"}, DataError, "5 folds need as many groups, and column 'x' has 3"),
         (ROWS, {"groups": "y"}, SpecError, "groups is the label 'y'"),

@@ -126,7 +126,7 @@ def test_calibrate_warns_if_it_does_not_help(probclass: Any, flowers: Path, iris
     [
         ("--costs bad.toml", "bad.toml is not valid TOML: "),
         ("--costs bad.csv", "expected a .toml or .json file"),
-        ("--min-probability 2", "min_probability must be between 0 and 1, got 2.0"),
+        ("--min-probability 2", "min_probability must be a number from 0 to 1, got 2.0"),
     ],
 )
 def test_an_invalid_decision_rule_is_an_error(

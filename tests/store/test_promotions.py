@@ -388,8 +388,8 @@ def test_the_gate_refuses_what_it_cannot_compare(
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"margin": -1}, "margin must be a finite number of at least 0, got -1"),
-        ({"min_windows_better": 2}, "min_windows_better must be a finite number from 0 to 1"),
+        ({"margin": -1}, "margin must be a number of at least 0, got -1"),
+        ({"min_windows_better": 2}, "min_windows_better must be a number from 0 to 1"),
         ({"metric": "ece", "min_z": 1}, "'ece' is not a mean over rows and has no standard error"),
         ({"metric": "acuracy"}, "Did you mean 'accuracy'"),
         ({"floor": "priors"}, "floor must be one of 'prior', got 'priors'. Did you mean 'prior'"),

@@ -21,8 +21,8 @@ UNEVEN = {**COIN, "b": {"heads": 0.9, "tails": 0.2}}
     ("prior", "message"),
     [
         ({"a": 0.5, "b": 0.4}, "the prior sums to 0.9, not 1"),
-        ({"a": 1.5, "b": -0.5}, "the prior: hypothesis 'a' must have .*0 to 1, got 1.5"),
-        ({"a": float("nan"), "b": 1}, "hypothesis 'a' must have .*got nan"),
+        ({"a": 1.5, "b": -0.5}, "the prior: hypothesis 'a' must be .*0 to 1, got 1.5"),
+        ({"a": float("nan"), "b": 1}, "hypothesis 'a' must be .*got nan"),
         (None, "the prior must give a probability for each hypothesis, got None"),
     ],
 )
@@ -35,7 +35,7 @@ def test_an_invalid_prior_of_bayes_rule_is_refused(prior: Any, message: str) -> 
     ("likelihood", "observed", "message"),
     [
         ({"a": 1}, None, "the likelihood leaves out 'b', which the prior has"),
-        ({"a": 1, "b": 2}, None, "likelihood: hypothesis 'b' must have .*got 2"),
+        ({"a": 1, "b": 2}, None, "likelihood: hypothesis 'b' must be .*got 2"),
         ([{"a": 1, "b": 0}, {"a": 0, "b": 1}], None, "impossible under every hypothesis"),
         ("heads", None, "likelihood must be a probability per hypothesis.*got str"),
         (COIN, "haeds", r"no outcome 'haeds'; the likelihood has 'heads', 'tails'. Did you"),
@@ -69,7 +69,7 @@ def model() -> pc.Model:
     ("arguments", "message"),
     [
         ({"against": "B"}, "the model has no class 'B'; it has 'a', 'b'"),
-        ({"limit": 0}, "limit must be at least 1, or None, got 0"),
+        ({"limit": 0}, "limit must be a number of at least 1, got 0"),
         ({"rows": [0, -1]}, r"rows must be .*got \[0, -1\]"),
         ({"rows": [1, 1]}, r"rows must be different numbers.*got \[1, 1\]"),
         ({"rows": range(1001)}, "an explanation covers at most 1,000 rows, got 1,001"),

@@ -266,7 +266,7 @@ def test_a_spec_without_its_keys_is_refused(values: Any, message: str) -> None:
             r"the prior sums to 1\.1, not 1: \{'a': 0\.5, 'b': 0\.6\}",
         ),
         *(
-            ({"prior": {"a": bad}}, "the prior: class 'a' must have a probability from 0 to 1")
+            ({"prior": {"a": bad}}, "the prior: class 'a' must be a number from 0 to 1")
             for bad in (-0.5, "half", True, float("nan"))
         ),
     ],

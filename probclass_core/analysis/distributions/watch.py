@@ -11,7 +11,6 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -19,7 +18,7 @@ import numpy as np
 
 from probclass_core.analysis.distributions.health import ColumnHealth, Health
 from probclass_core.analysis.evaluation import Evaluation
-from probclass_core.arguments import from_fields
+from probclass_core.arguments import checked_number, from_fields
 from probclass_core.arrow.parts import is_date_part
 from probclass_core.errors import HealthError, SpecError, one_of, shown, suggest
 
@@ -288,16 +287,11 @@ def _check_names(action: str, names: Any) -> tuple[str, ...]:
 
 
 def _check_threshold(name: str, value: Any) -> float:
-    number = math.nan
-    if isinstance(value, (int, float, str)) and not isinstance(value, bool):
-        with suppress(ValueError):  # a template renders numbers as text
-            number = float(value)
-    bound = "above 1" if name == "rows" else "of at least 0"
-    if not (number > 1.0 if name == "rows" else number >= 0.0) or math.isinf(number):
-        raise SpecError(
-            f"{name} of a watch must be a number {bound}, got {value!r}; to turn a check off, list "
-            "it in ignore."
-        )
+    fix = "; to turn a check off, list it in ignore"
+    least = 1.0 if name == "rows" else 0.0
+    number: float = checked_number(
+        f"{name} of a watch", value, least, above=name == "rows", fix=fix
+    )
     return number
 
 

@@ -22,7 +22,8 @@ from probclass_core.cli.options import (
     StoredModel,
     parse_numbers,
 )
-from probclass_core.cli.output import key_values, report_parts, show, show_report
+from probclass_core.cli.output import report_parts, show, show_report
+from probclass_core.display import report_of
 from probclass_core.errors import HealthError, SpecError, one_of
 from probclass_core.io.selection import MissingColumns
 from probclass_core.model.decision import DecisionRule
@@ -64,7 +65,7 @@ def evaluate(
     show_report(
         evaluation,
         {"model": version.ref, "verdicts": [verdict.to_dict() for verdict in verdicts]},
-        key_values({"model": version.ref, "checks": " ".join(map(str, verdicts)) or None}),
+        {"model": version.ref, "checks": " ".join(map(str, verdicts)) or None},
     )
     if failed := [verdict for verdict in verdicts if verdict.action == "fail"]:
         raise HealthError(" ".join(map(str, failed)), [one.to_dict() for one in failed])
@@ -81,7 +82,7 @@ def health(model: StoredModel, source: Source, *, rows: EngineRows, decision: De
     with progress("measuring") as report:
         measured = pc.health(model.load(), source, decision=decision, progress=report, **vars(rows))
     named = {"model": model.version.ref}
-    show_report(measured, named, key_values(named))
+    show_report(measured, named, named)
 
 
 def explain(
@@ -221,7 +222,7 @@ def compare(
         comparison = pc.compare(source, models, prior=prior, progress=report, **vars(rows))
     show(
         {"best": comparison.best, "models": comparison.table.to_pylist()},
-        *report_parts(comparison),
+        *report_parts(report_of(comparison)),
     )
 
 

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import probclass_core
-from probclass_core.cli.output import prose, show, table
+from probclass_core.cli.output import prose, show
+from probclass_core.display import TablePart
 from probclass_core.errors import PluginError, SpecError
 from probclass_core.estimation.options import describe_options
 from probclass_core.plugins.hookspecs import PROBCLASS_API, EstimatorPlugin
@@ -56,7 +57,7 @@ def estimators(
             "models": [plugin.summary for plugin in plugins.values()],
             "traits": [_described(plugin) for plugin in plugins.values()],
         }
-        parts = [table(columns, "Estimators")]
+        parts = [TablePart(columns, "Estimators", most=len(plugins))]
     show({"estimators": records}, *parts)
 
 

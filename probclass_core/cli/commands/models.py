@@ -16,8 +16,8 @@ from probclass_core import ModelStore
 from probclass_core.arrow.bundle import Bundle
 from probclass_core.cli.messages import log, progress
 from probclass_core.cli.options import Age, Count, DryRun, EngineRows, Store, StoredModel
-from probclass_core.cli.output import Part, column_values, key_values, parts_of, prose, show, table
-from probclass_core.display import MOST_ROWS, described_rows, minute
+from probclass_core.cli.output import Part, column_values, prose, records_table, report_parts, show
+from probclass_core.display import MOST_ROWS, TablePart, described_rows, minute
 from probclass_core.errors import SpecError, suggest, without_credentials
 from probclass_core.io.references import ABANDONED
 from probclass_core.model.decision import DecisionRule
@@ -62,15 +62,16 @@ def ls(
     if not listed:
         shown: Part = f"The store at {store} contains no models."
     elif name is None:
-        columns = {
+        columns: dict[str, list[Any]] = {
             "model": [records.model for records in listed],
             "versions": [len(records.versions) for records in listed],
             "latest": [minute(records.versions[-1].created) for records in listed],
             "aliases": [", ".join(records.aliases) for records in listed],
         }
-        shown = table(columns, f"Models in {store}")
+        shown = TablePart(columns, f"Models in {store}", most=len(listed))
     else:
-        shown = table(_versions(listed[0]), f"Versions of {name}, oldest first")
+        versions = listed[0].versions
+        shown = TablePart(_versions(listed[0]), f"Versions of {name}, oldest first", len(versions))
     show({"store": store, "models": documents}, shown)
     for records in found:
         for sentence in records.damaged:
@@ -104,7 +105,7 @@ def history(
     records = [{name: getattr(entry, name) for name in names} for entry in entries]
     show(
         {"model": model, "promotions": [document(entry) for entry in entries]},
-        table(records, f"Promotions of {model}, newest first", limit=limit)
+        records_table(records, f"Promotions of {model}, newest first", limit)
         if entries
         else f"No version of {model} was promoted.",
     )
@@ -188,11 +189,12 @@ def inspect(
     if block is not None and block not in blocks:
         raise SpecError(f"{version.model} has no block {block!r}; it has {suggest(block, blocks)}")
     names = list(blocks) if block is None else [block]
-    parts = [table(bundle.tables[name], _title(blocks[name]), limit=limit) for name in names]
-    if block is None:
-        if len(parts) > _MAX_BLOCKS:
-            parts = [prose(f"{len(parts)} blocks; --block NAME shows the parameters of one.")]
-        parts = [*_overview(version, aliases, bundle, limit), *parts]
+    parts: list[Part] = [] if block else [*_overview(version, aliases, bundle, limit)]
+    if len(names) > _MAX_BLOCKS:
+        parts.append(prose(f"{len(names)} blocks; --block NAME shows the parameters of one."))
+    else:
+        tables = {_title(blocks[name]): column_values(bundle.tables[name]) for name in names}
+        parts += [TablePart(values, title, limit) for title, values in tables.items()]
     show(lambda: _document(version, aliases, bundle, names, rows), *parts)
 
 
@@ -213,15 +215,15 @@ def _overview(
         for name, value in provenance.items()
         if name not in _NOT_SHOWN and not isinstance(value, Mapping)
     }
-    yield key_values(facts | {name.replace("_", " "): value for name, value in training.items()})
+    yield facts | {name.replace("_", " "): value for name, value in training.items()}
     spec = pc.ModelSpec.from_dict(bundle.content["spec"])
     spec = replace(spec, notes=provenance.get("spec_notes", ()))
     described = describe(version.id, spec, bundle.tables["priors"], provenance, bundle.tables)
-    yield from parts_of(described, limit)
+    yield from report_parts(described, limit)
     if columns := provenance.get("columns"):
         seen = [{"column": name, **values} for name, values in columns.items()]
         by_name = {key: [row[key] for row in seen] for key in seen[0]}
-        yield table(by_name, "Columns of the training rows", limit=limit)
+        yield TablePart(by_name, "Columns of the training rows", limit)
 
 
 def _document(

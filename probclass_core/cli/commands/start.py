@@ -10,7 +10,7 @@ import tomli_w
 
 import probclass_core as pc
 from probclass_core.cli.options import Source
-from probclass_core.cli.output import show, table
+from probclass_core.cli.output import records_table, show
 from probclass_core.cli.project import FILE
 from probclass_core.demo.lake import lay_out
 from probclass_core.errors import SpecError, hide_credentials, suggest
@@ -118,7 +118,7 @@ def demo(
     results = [_run_month(directory, lake, month) for month in _MONTHS]
     show(
         {"directory": str(directory), "months": results},
-        table(results, _TITLE),
+        records_table(results, _TITLE, len(results)),
         _next_commands(directory, lake),
     )
 

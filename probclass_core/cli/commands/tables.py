@@ -7,7 +7,7 @@ from typing import Annotated
 
 import probclass_core as pc
 from probclass_core.cli.options import Age, DryRun, Rows, Store
-from probclass_core.cli.output import show, show_report, table
+from probclass_core.cli.output import records_table, show, show_report
 from probclass_core.io.references import ABANDONED
 from probclass_core.io.selection import count_labels
 from probclass_core.store.statistics_cache import StatisticsCache
@@ -74,7 +74,7 @@ def clean(
     records = [{name: getattr(leftover, name) for name in fields} for leftover in removed]
     show(
         {"uri": ref.uri, "dry_run": dry_run, "removed": records},
-        table(records, "Would be removed" if dry_run else "Removed")
+        records_table(records, "Would be removed" if dry_run else "Removed", len(records))
         if removed
         else f"Found no leftover files older than {older_than:g} hours in {ref.uri}.",
     )

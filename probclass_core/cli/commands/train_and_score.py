@@ -23,8 +23,8 @@ from probclass_core.cli.options import (
     WorkerRows,
     parse_half_life,
 )
-from probclass_core.cli.output import Part, key_values, report_parts, show, show_report, table
-from probclass_core.display import MOST_ROWS, minute
+from probclass_core.cli.output import Part, column_values, report_parts, show, show_report
+from probclass_core.display import TablePart, minute, report_of
 from probclass_core.errors import PartitionError, SpecError
 from probclass_core.model.decision import DecisionRule
 from probclass_core.scoring.options import PosteriorFormat, ScoringOptions
@@ -181,7 +181,7 @@ def fit(
             "cached": found and f"{found['reused']:,} of {found['units']:,} units",
             "next": advice if fitted.spec.label is not None else None,
         },
-        *report_parts(fitted),
+        *report_parts(report_of(fitted)),
     )
 
 
@@ -226,7 +226,7 @@ def calibrate(
             "rows": f"{record['rows']:,} labeled",
             "log loss": f"{before} before, {after} when calibrated by other rows",
         },
-        *([] if calibration is None else [table(calibration, "Calibration", limit=MOST_ROWS)]),
+        *([] if calibration is None else [TablePart(column_values(calibration), "calibration")]),
     )
 
 
@@ -341,7 +341,7 @@ def _show_saved(
     show(
         {**saved, "unchanged": unchanged, **values},
         f"unchanged: saved {minute(version.created)}, nothing written" if unchanged else None,
-        key_values({"saved": version.ref, "as": names, "in": store, **facts}),
+        {"saved": version.ref, "as": names, "in": store, **facts},
         *parts,
     )
 
