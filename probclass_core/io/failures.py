@@ -43,12 +43,14 @@ _PERMANENT = re.compile(r"curlCode: [67]\b|could not (connect|resolve)", re.IGNO
 def is_transient(error: OSError, *, remote: bool = True) -> bool:
     """Whether the operation may succeed if it is tried again.
 
+    That a file does not exist is an answer, whatever words a library dumps with it.
+
     Args:
         error: error of the operation.
         remote: whether it reads over a network. On a local disk, an error without a number of the
             operating system says that the file is damaged.
     """
-    if not remote and error.errno is None:
+    if isinstance(error, FileNotFoundError) or (not remote and error.errno is None):
         return False
     text = str(error)
     return _TRANSIENT.search(text) is not None and _PERMANENT.search(text) is None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 import subprocess
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -178,6 +179,14 @@ def test_permanent_errors_are_not_retried(
         assert time.monotonic() - began < 60
         assert "\n" not in str(caught.value)
     assert len(proxy.requests) < 6, "refused requests were retried"
+
+
+def test_that_a_file_does_not_exist_is_an_answer_and_no_fault(
+    lake: Path, proxy: Proxy, through: Through
+) -> None:
+    pc.score(model(), lake, through("scored"), partition=FEBRUARY)
+    asked = [request for request in proxy.requests if re.match("HEAD .*scored.*parquet", request)]
+    assert len(asked) <= 4, "it was asked again"
 
 
 @pytest.mark.parametrize("bucket", ["s3", "azure", "google"], indirect=True)
