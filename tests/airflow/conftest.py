@@ -9,6 +9,7 @@ import signal
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -117,11 +118,14 @@ def run_dag(airflow_database: None) -> Iterator[Callable[..., dict[str, Ran]]]:
 
 @pytest.fixture
 def run(run_dag: Callable[..., dict[str, Ran]], request: pytest.FixtureRequest) -> Any:
-    """Run an operator, from its class and arguments, as the only task of a DAG."""
+    """Run an operator, from its class and arguments, as the only task of a DAG of its own."""
     from airflow.sdk import DAG
 
+    numbers = count()
+
     def run_one(operator: type, **fields: Any) -> Ran:
-        with DAG(re.sub(r"\W", "_", request.node.name), schedule=None) as dag:
+        name = re.sub(r"\W", "_", request.node.name)
+        with DAG(f"{name}_{next(numbers)}", schedule=None) as dag:
             operator(task_id="task", **fields)
         return run_dag(dag)["task"]
 

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import re
 import shutil
 from collections.abc import Callable
 from datetime import timedelta
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -49,25 +47,11 @@ def fields(days: Path, tmp_path: Path) -> dict[str, Any]:
     return {**places, "model": "tiny@champion"}
 
 
-@pytest.fixture
-def score(run_dag: Callable[..., Any], request: pytest.FixtureRequest) -> Callable[..., Any]:
-    """Run the operator as the only task of a DAG of its own."""
-    numbers = count()
-
-    def run(**arguments: Any) -> Any:
-        name = re.sub(r"\W", "_", request.node.name)
-        with DAG(f"{name}_{next(numbers)}", schedule=None) as dag:
-            ProbClassScoreOperator(task_id="task", **arguments)
-        return run_dag(dag)["task"]
-
-    return run
-
-
 def test_a_run_scores_what_landed_and_says_whether_anything_changed(
-    score: Callable[..., Any], fields: dict[str, Any], days: Path
+    run: Any, fields: dict[str, Any], days: Path
 ) -> None:
     fields = {**fields, "changed": [Asset("scored", uri="file:///scored")]}
-    first = score(partitions="day <= d003", **fields)
+    first = run(ProbClassScoreOperator, partitions="day <= d003", **fields)
     assert (first.state, first.result["scored"], first.result["rows"]) == ("success", 4, 16)
     assert first.events["scored"] == first.result
     assert first.result["model"].startswith("tiny@")
@@ -75,17 +59,19 @@ def test_a_run_scores_what_landed_and_says_whether_anything_changed(
     store = pc.ModelStore(fields["store"])
     (record,) = store.scorings("tiny")
     assert [one["partition"]["day"] for one in record.partitions] == [f"d00{d}" for d in range(4)]
-    again = score(partitions="day <= d003", **fields)
+    again = run(ProbClassScoreOperator, partitions="day <= d003", **fields)
     assert (again.result["unchanged"], again.result["scored"], again.events) == (4, 0, {})
     assert len(store.scorings("tiny")) == 1
 
     for day in range(6, 12):
         write_day(days, day)
     shutil.rmtree(days / "day=d000")
-    later = score(deleted="remove", **fields)
+    later = run(ProbClassScoreOperator, deleted="remove", **fields)
     assert (later.result["scored"], later.result["removed"]) == (8, 1)
     assert len(json.dumps(later.result)) < 2048
-    limited = score(partitions={"where": [{"day": "d999"}], "limit": "1"}, **fields)
+    limited = run(
+        ProbClassScoreOperator, partitions={"where": [{"day": "d999"}], "limit": "1"}, **fields
+    )
     assert (limited.state, limited.result["empty"], limited.events) == ("success", 1, {})
 
 
@@ -131,14 +117,14 @@ def test_a_run_with_partitions_names_each_that_it_scored_in_an_event_of_its_own(
 
 @pytest.mark.parametrize("may_pass", [False, True])
 def test_a_failed_partition_fails_the_task_and_not_the_others(
-    may_pass: bool, score: Callable[..., Any], fields: dict[str, Any], days: Path
+    may_pass: bool, run: Any, fields: dict[str, Any], days: Path
 ) -> None:
     damaged = days / "day=d002" / "0.parquet"
     if may_pass:
         damaged.write_bytes(b"not yet complete")
     else:
         score_badly(damaged)
-    task = score(retries=1, retry_delay=timedelta(0), **fields)
+    task = run(ProbClassScoreOperator, retries=1, retry_delay=timedelta(0), **fields)
     assert (task.state, task.tries) == ("failed", 2 if may_pass else 1)
     outcome = task.result["unchanged" if may_pass else "scored"]
     assert (outcome, task.result["failed"]) == (5, 1)
@@ -147,7 +133,7 @@ def test_a_failed_partition_fails_the_task_and_not_the_others(
     scored = pc.open_table(fields["sink"]).partitions()
     assert [one["day"] for one in scored] == ["d000", "d001", "d003", "d004", "d005"]
     write_day(days, 2)
-    assert score(**fields).result["scored"] == 1
+    assert run(ProbClassScoreOperator, **fields).result["scored"] == 1
 
 
 def test_batches_score_many_partitions_and_a_damaged_one_fails_alone(
@@ -202,21 +188,6 @@ def test_batches_remove_what_is_gone_and_say_which_tasks_changed_something(
     assert first.events == {"changed": first.result}
     listed = [one["day"] for one in pc.open_table(fields["sink"]).partitions()]
     assert listed == ["d000", "d002", "d003", "d005", "d009"]
-
-
-def test_a_summary_is_one_row_of_xcom_and_the_model_another(
-    run_dag: Callable[..., Any], fields: dict[str, Any]
-) -> None:
-    from airflow.models.xcom import XComModel
-    from airflow.utils.session import create_session
-    from sqlalchemy import select
-
-    with DAG("xcom_rows", schedule=None) as dag:
-        ProbClassScoreOperator(task_id="score", **fields)
-    run_dag(dag)
-    with create_session() as session:
-        rows = session.scalars(select(XComModel.key).where(XComModel.dag_id == "xcom_rows")).all()
-    assert {*rows} == {"_link_RunReportLink", "model", "return_value"}  # Airflow stores the link
 
 
 def test_a_partition_beside_partitions_is_an_error_when_the_file_is_parsed(
