@@ -149,11 +149,7 @@ class Aggregation:
         return next(iter(renderer.columns.levels[0].values()))
 
     def _read_as(self, name: str) -> str:
-        """A column as it is read: text of SQLite is compared byte by byte."""
-        column = self._columns[name]
-        text = column.read_as(self._dialect, name)
-        binary = self._dialect.dynamic_types and pa.types.is_string(column.type)
-        return f"{text} COLLATE BINARY" if binary else text
+        return self._columns[name].read_as(self._dialect, name)
 
     def _as_double(self, text: str) -> str:
         return f"CAST({text} AS {self._dialect.double})"

@@ -16,7 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from probclass_core.arrow.types import in_safe_types
+from probclass_core.arrow.types import in_safe_types, safe_types
 from probclass_core.errors import (
     DataError,
     NotSupportedError,
@@ -46,7 +46,12 @@ class SqlColumn:
     def read_as(self, dialect: Dialect, name: str) -> str:
         """The column of this name as it is read from ``t``, as SQL."""
         text = f"t.{dialect.identifier(name)}"
-        return text if self.cast is None else f"CAST({text} AS {self.cast})"
+        text = text if self.cast is None else f"CAST({text} AS {self.cast})"
+        return dialect.binary.format(text) if _is_text(self.type) else text
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
 class Database(ABC):
@@ -268,10 +273,11 @@ class _DuckDb(Database):
         with _errors_of(self.name):
             schema = self._reader(f"SELECT * FROM {source} AS t LIMIT 0", 1).schema
         columns = {}
-        for column in schema:
-            kind = in_safe_types(pa.schema([column]).empty_table()).schema.field(0).type
-            extension = isinstance(kind, pa.BaseExtensionType)
-            columns[column.name] = SqlColumn(kind.storage_type if extension else kind)
+        for column in safe_types(schema):
+            extension = isinstance(column.type, pa.BaseExtensionType)
+            kind = column.type.storage_type if extension else column.type
+            # Some types without collations, such as JSON, are text to Arrow.
+            columns[column.name] = SqlColumn(kind, "VARCHAR" if _is_text(kind) else None)
         return columns
 
     def batches(self, query: str, schema: pa.Schema, rows: int) -> Iterator[pa.RecordBatch]:

@@ -49,6 +49,7 @@ class Dialect:
         double: type of doubles; null allowed.
         to_double: a value as a double; an error for a text that is not a number, where possible.
         string: type of text; null allowed.
+        binary: a text that is compared byte by byte, whatever the collation of its column.
         integer: type of 64-bit integers; null allowed.
         is_nan: condition that a double is NaN, or None if it cannot be.
         matches: condition that ``{text}`` matches the regular expression ``{pattern}``, or None if
@@ -73,6 +74,7 @@ class Dialect:
     double: str = "DOUBLE"
     to_double: str = "CAST({} AS DOUBLE)"
     string: str = "VARCHAR"
+    binary: str = "{}"
     integer: str = "BIGINT"
     is_nan: str | None = "isnan({})"
     matches: str | None = "regexp_like({text}, {pattern})"
@@ -160,6 +162,7 @@ DIALECTS: Mapping[str, Dialect] = {
     for dialect in (
         Dialect(
             "duckdb",
+            binary="{} COLLATE C",
             matches="regexp_matches({text}, {pattern})",
             array="[{}]",
             folds_case=True,
@@ -171,6 +174,7 @@ DIALECTS: Mapping[str, Dialect] = {
             double="DOUBLE PRECISION",
             to_double="CAST({} AS DOUBLE PRECISION)",
             string="TEXT",
+            binary='{} COLLATE "C"',
             is_nan="{} = 'NaN'::float8",
             matches="{text} ~ {pattern}",
             array="ARRAY[{}]",
@@ -186,6 +190,7 @@ DIALECTS: Mapping[str, Dialect] = {
             double="REAL",
             to_double="CAST({} AS REAL)",
             string="TEXT",
+            binary="{} COLLATE BINARY",
             integer="INTEGER",
             is_nan=None,
             matches=None,

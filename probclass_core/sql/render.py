@@ -195,9 +195,7 @@ class Renderer:
     def _words(self, name: str) -> Sql:
         """A column as text."""
         text = f"CAST({self._input(name)} AS {self.dialect.string})"
-        if self.dialect.dynamic_types:
-            text += " COLLATE BINARY"
-        return self.columns.add("x", text, 0)
+        return self.columns.add("x", self.dialect.binary.format(text), 0)
 
     def _category(self, code: Categories) -> Sql:
         name, kind, m = code.column, self._type(code.column), len(code.values)

@@ -201,8 +201,6 @@ def where_sql(
             text = f"{column} IS {'NOT ' * (op == '!=')}NULL"
         else:
             literal = _literal(dialect, value)
-            if pa.types.is_string(kind) and dialect.name == "postgres":
-                column = f'{column} COLLATE "C"'
             text = f"{column} {_OPERATORS[op]} {literal}"
             if pa.types.is_floating(kind) and dialect.is_nan is not None and op in (">", ">="):
                 text += f" AND NOT {dialect.is_nan.format(column)}"  # to engines, NaN is above ∞

@@ -14,6 +14,7 @@ import duckdb
 import psycopg
 import psycopg2
 import pyarrow as pa
+import pyarrow.compute as pac
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
@@ -24,7 +25,9 @@ from sql_cases import (
     BUILT_IN,
     N,
     check_nist,
+    compare,
     compare_parameters,
+    fetched,
     nist_rows,
     postgres_table,
     sqlite_table,
@@ -35,6 +38,7 @@ import probclass_core as pc
 from probclass_core.authoring import ClassSums, Column, Rows, Sums, if_known, known
 from probclass_core.errors import DataError, NotSupportedError, SpecError, TableError
 from probclass_core.estimation.families.gaussian.diagonal import GaussianDiagonal
+from probclass_core.sql.connections import database_of
 
 ROWS = training()
 AGGREGATED = [case for case in BUILT_IN if not case.startswith(("given", "discretized", "written"))]
@@ -153,6 +157,59 @@ def test_conditions_select_the_same_rows(source: pc.SqlSource, where: Any) -> No
     actual = pc.summarize(source, spec, where=where)
     assert actual.rows == expected.rows > 0
     assert actual.classes.equals(expected.classes)
+
+
+@pytest.mark.parametrize("where", [None, "word = b", "word in B, b", "word > B", "word != b"])
+def test_texts_differ_by_case_whatever_the_collation_of_the_column(
+    connect: Connect, where: str | None
+) -> None:
+    words, labels = ["b", "B", "b", "c", None] * 8, ["b", "c"] * 14 + ["d"] * 12
+    rows = pa.table({"key": range(40), "label": labels, "word": words})
+    connection = connect(rows)
+    ignore_case(connection, rows)
+    source = pc.SqlSource(connection, "rows")
+    spec = pc.ModelSpec("label", {"categorical": ["word"]})
+    expected, actual = (pc.fit(each, spec, where=where) for each in (rows, source))
+    compare_parameters(expected, actual)
+    query = expected.to_sql(
+        dialect=database_of(connection).dialect.name, source="rows", options={"columns": ["key"]}
+    )
+    scored = fetched(connection.execute(query))
+    compare(
+        expected.predict_table(rows, options={"columns": ["key"]}),
+        scored.take(pac.sort_indices(scored["key"])),
+    )
+
+
+def ignore_case(connection: Any, rows: pa.Table) -> None:
+    """Give the columns of text a collation to which b and B are the same."""
+    if isinstance(connection, psycopg.Connection):
+        options = "provider = icu, locale = 'und-u-ks-level2', deterministic = false"
+        connection.execute(f"CREATE COLLATION nocase ({options})")
+        for name in ("label", "word"):
+            connection.execute(f"ALTER TABLE rows ALTER COLUMN {name} TYPE text COLLATE nocase")
+        return
+    collated = "label VARCHAR COLLATE nocase, word VARCHAR COLLATE nocase"
+    connection.execute(f"CREATE TABLE collated (key BIGINT, {collated})")
+    connection.execute("INSERT INTO collated SELECT * FROM rows")
+    connection.execute("DROP TABLE rows")
+    connection.execute("ALTER TABLE collated RENAME TO rows")
+
+
+@pytest.mark.parametrize("kind", ["UUID", "JSON", "VARCHAR", "ENUM('1', '2')"])
+def test_types_that_are_text_to_arrow_are_categories(kind: str) -> None:
+    rows = pa.table({"label": ["a", "b"] * 6, "x": ["1", "2", None, "1"] * 3})
+    with duckdb.connect() as connection:
+        connection.register("given", rows)
+        text = "lpad(x, 32, '0')" if kind == "UUID" else "x"
+        connection.execute(f"CREATE TABLE rows AS SELECT label, {text}::{kind} AS x FROM given")
+        connection.execute("ALTER TABLE rows ADD COLUMN ignored UNION(number INT, word VARCHAR)")
+        source = pc.SqlSource(connection, "rows")
+        model = pc.fit(source, pc.ModelSpec("label", {"categorical": ["x"]}))
+        assert model.training["columns"]["x"]["nulls"] == 3
+        in_sql = connection.sql(model.to_sql(dialect="duckdb", source="rows")).to_arrow_table()
+        read = pa.Table.from_batches(list(source.plan(["x"]).batches()))
+        compare(model.predict_table(read, options={"columns": ()}), in_sql)
 
 
 @pytest.mark.parametrize("kind", ["text", "integer", "bool", "float"])
