@@ -25,6 +25,10 @@ QUANTILES = np.concatenate(
 )
 """The quantiles that may be stored, ascending."""
 
+_ROUNDING = 1e-9
+"""Log densities that differ by less, or by this part of them, are equal: another engine, or another
+batch, rounds the same sum otherwise."""
+
 _MAX_CELLS = 2**20
 """Quantiles are exact up to this many distinct densities."""
 
@@ -85,6 +89,12 @@ class LogDensities:
         self._pending = []
 
 
+def limits(table: pa.Table) -> FloatArray:
+    """The quantiles of log p(x), less the rounding within which log densities are equal."""
+    quantiles = table["log_density"].to_numpy()
+    return quantiles - _ROUNDING * np.maximum(np.abs(quantiles), 1.0)
+
+
 def rarity(table: pa.Table, log_density: FloatArray) -> FloatArray:
     """The share of the known rows that are at least as improbable, in (0, 1].
 
@@ -98,7 +108,7 @@ def rarity(table: pa.Table, log_density: FloatArray) -> FloatArray:
         ``(n,)``; NaN where log p(x) is NaN.
     """
     shares = np.append(table["quantile"].to_numpy(), 1.0)
-    place = np.searchsorted(table["log_density"].to_numpy(), log_density, side="right")
+    place = np.searchsorted(limits(table), log_density, side="right")
     return np.where(np.isnan(log_density), np.nan, shares[place])
 
 
@@ -116,4 +126,4 @@ def log_density_quantile(table: pa.Table, quantile: float) -> float:
             "the rows of which the density is known are too few to say more; "
             "with_density_quantiles takes more."
         )
-    return float(table["log_density"][position].as_py())
+    return float(limits(table)[position])

@@ -26,6 +26,7 @@ from probclass_core.estimation.contract import FormulaLikelihood
 from probclass_core.estimation.formulas import Expression, Formula
 from probclass_core.model.block_weights import CAP, BlockWeights, CompiledBlock
 from probclass_core.model.calibration import LOWEST_SCORE, Calibration
+from probclass_core.model.density_quantiles import limits
 from probclass_core.model.model import Model
 from probclass_core.scoring.batch import BatchScorer
 from probclass_core.scoring.options import ScoringOption, ScoringOptions
@@ -447,9 +448,9 @@ class _Query:
 
     def _rarity(self, quantiles: pa.Table) -> str:
         """The share of the known rows that are at least as improbable; see `rarity`."""
-        limits, shares = (quantiles[name].to_pylist() for name in ("log_density", "quantile"))
-        literal = self.dialect.literal
-        return bisected("density", [*map(literal, limits)], [*map(literal, shares), literal(1.0)])
+        shares = [*quantiles["quantile"].to_pylist(), 1.0]
+        cuts, results = ([*map(self.dialect.literal, each)] for each in (limits(quantiles), shares))
+        return bisected("density", cuts, results)
 
 
 def formula_of(one: CompiledBlock) -> Formula:

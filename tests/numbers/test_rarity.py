@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import probclass_core as pc
+from probclass_core.model.density_quantiles import rarity as rarity_of
 
 TABLES = Path(__file__).parents[2] / "benchmarks/data"
 
@@ -120,9 +121,27 @@ def test_scored_tables_and_sql_have_it_and_the_density(name: str, tmp_path: Path
         query = model.to_sql(source="rows", dialect="duckdb", options=options)
         in_sql = connection.execute(query).fetchnumpy()
     np.testing.assert_allclose(np.sort(in_sql["log_density"]), np.sort(log_density), atol=1e-9)
-    # A density that differs by rounding may be next to another quantile.
-    np.testing.assert_allclose(np.sort(in_sql["rarity"]), np.sort(rarity), atol=1.1e-3)
-    assert in_sql["rare"].sum() == pytest.approx((rarity <= 0.02).sum(), abs=1)
+    np.testing.assert_array_equal(np.sort(in_sql["rarity"]), np.sort(rarity))
+    assert in_sql["rare"].sum() == (rarity <= 0.02).sum()
+
+
+def test_rows_of_equal_densities_are_as_rare_whatever_rounds_them() -> None:
+    """Of few categories, many rows have one density, which is a quantile itself."""
+    random = np.random.default_rng(6)
+    table = pa.table(
+        {"label": random.choice(["a", "b"], 300)}
+        | {name: random.choice(["x", "y", "z"], 300, p=[0.6, 0.3, 0.1]) for name in "cde"}
+    )
+    model = pc.fit(table, pc.ModelSpec("label", {"categorical": ["c", "d", "e"]}))
+    model = pc.with_density_quantiles(model, table)
+    density = model.score_samples(table)
+    share = (density <= density[:, None] + 1e-9).mean(axis=1)
+    np.testing.assert_allclose(model.rarity(table), share, atol=1e-3)
+    for direction in (-np.inf, np.inf):
+        rounded = density
+        for _ in range(4):
+            rounded = np.nextafter(rounded, direction)
+        np.testing.assert_array_equal(rarity_of(model.check_rarity(), rounded), model.rarity(table))
 
 
 def test_a_rule_rejects_the_rows_that_are_as_rare() -> None:
