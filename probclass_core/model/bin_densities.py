@@ -28,12 +28,21 @@ import pyarrow.compute as pc
 from probclass_core.arrow.arrays import FloatArray
 from probclass_core.arrow.rows import Rows
 from probclass_core.errors import StoreError
-from probclass_core.estimation.formulas import Bins, Case, Column, Expression, Lookup, as_expression
+from probclass_core.estimation.formulas import (
+    Bins,
+    Case,
+    Column,
+    Distance,
+    Expression,
+    Lookup,
+    as_expression,
+)
 from probclass_core.estimation.kinds.sample import COUNT
 from probclass_core.estimation.tidy import BOUND, FINITE, NOT_NEGATIVE, by_feature, check_column
 
 _STEEPEST = 1e300
-"""Largest decay, so that tails of columns whose values differ by less stay finite."""
+"""Largest decay, so that tails of columns whose values differ by less stay finite; and, where more
+would be an error, the largest fall."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +104,8 @@ class BinDensity:
         if len(tail):
             cell = cell[tail]
             distance = np.abs(rows.numbers(self.feature)[tail] - self.low[np.maximum(cell, 1)])
-            log[tail] -= self.decay[cell] * distance
+            with np.errstate(over="ignore"):
+                log[tail] -= self.decay[cell] * distance
         return log
 
     def mean_surprise(self, cuts: FloatArray) -> FloatArray:
@@ -127,12 +137,15 @@ class BinDensity:
         """log g as formulas, whose sum it is; see `formulas`."""
         x, ends = Column(self.feature), self.ends
         table = np.append(self.log_density, 0.0)[None]
+        low, high = (
+            Distance(x, np.array(ends[at]), np.array(self.decay[at]), _STEEPEST) for at in (0, -1)
+        )
         yield Lookup([Bins(self.feature, ends)], table)
         yield Case(
             [
                 (x.is_null, as_expression(0.0)),
-                (x < ends[0], float(self.decay[0]) * (x - ends[0])),
-                (x >= ends[-1], float(self.decay[-1]) * (ends[-1] - x)),
+                (x < ends[0], low),
+                (x >= ends[-1], 0.0 - high),
             ],
             as_expression(0.0),
         )

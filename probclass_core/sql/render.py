@@ -338,6 +338,7 @@ class Renderer:
         return Sql(f"{factor} * {factor}", value.level, _MULTIPLICATIVE)
 
     def _case(self, node: Case, at: int) -> Sql:
+        # A value is not a column of its own: it may be an error where its condition is not met.
         branches: list[tuple[Sql, Sql]] = []
         otherwise = node.otherwise
         for condition, value in node.branches:
@@ -346,8 +347,8 @@ class Renderer:
                 otherwise = value
                 break
             if isinstance(decided, Sql):
-                branches.append((decided, self.expression(value, at)))
-        last = self.expression(otherwise, at)
+                branches.append((decided, self._compute(value, at)))
+        last = self._compute(otherwise, at)
         if not branches:
             return last
         level = max(part.level for parts in (*branches, (last,)) for part in parts)

@@ -120,6 +120,34 @@ def test_a_list_of_posteriors_is_in_class_order(rows: pa.Table) -> None:
         model.to_sql(dialect="sqlite", source="rows", options={"posterior": "list"})
 
 
+@pytest.mark.parametrize("engine", [*ENGINES, pytest.param("postgres", marks=pytest.mark.services)])
+def test_densities_of_bins_at_the_ends_of_float64(
+    engine: str, request: pytest.FixtureRequest
+) -> None:
+    """A single number is beyond the arithmetic of PostgreSQL; the other rows have their density."""
+    run = ENGINES.get(engine) or request.getfixturevalue("on_postgres")
+    random = np.random.default_rng(2)
+    group = random.integers(0, 2, 400)
+    table = pa.table(
+        {
+            "label": np.array(["a", "b"])[group],
+            "small": random.gamma(1.0 + group) * 1e-3,
+            "large": np.where(random.random(400) < 0.5, 0.0, random.gamma(2.0, 1.0 + group) * 1e3),
+        }
+    )
+    model = pc.fit(table, pc.ModelSpec.auto(table, "label", sql=True))
+    largest = float(np.finfo(np.float64).max)
+    numbers = [0.0, 5e-324, -5e-324, 1e-300, 1e30, -largest, largest, None, 0.01]
+    rows = pa.table({"key": range(9), "small": numbers, "large": numbers})
+    result = run(rows, model.to_sql(dialect=engine, source="rows", options={"columns": ["key"]}))
+    expected = model.predict_table(rows, options={"columns": ["key"]})
+    result = result.take(pac.sort_indices(result["key"]))
+    assert set(result["log_density"].slice(5, 2).to_pylist()) == {-np.inf}
+    for part in (slice(0, 4), slice(7, 9)):
+        places = pa.array(range(9)[part])
+        compare(expected.take(places), result.take(places))
+
+
 @pytest.mark.parametrize("engine", ENGINES)
 def test_rows_that_score_refuses_have_null_in_every_scored_column(engine: str) -> None:
     table = training(rows=200)
