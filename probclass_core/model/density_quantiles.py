@@ -91,7 +91,7 @@ class LogDensities:
 
 def limits(table: pa.Table) -> FloatArray:
     """The quantiles of log p(x), less the rounding within which log densities are equal."""
-    quantiles = table["log_density"].to_numpy()
+    quantiles: FloatArray = table["log_density"].to_numpy()
     return quantiles - _ROUNDING * np.maximum(np.abs(quantiles), 1.0)
 
 
