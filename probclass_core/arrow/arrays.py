@@ -210,7 +210,8 @@ def unchecked_values(column: pa.Array, name: str) -> FloatArray:
         DataError: if the column is not numeric.
     """
     if not is_numeric_type(column.type):
-        raise DataError(f"column {name!r} is {column.type}, not a number; cast it or re-train.")
+        kind = value_type(column.type)
+        raise DataError(f"column {name!r} is {kind}, not a number; cast it or re-train.")
     if not pa.types.is_float64(column.type):
         if pa.types.is_dictionary(column.type):
             column = column.dictionary_decode()

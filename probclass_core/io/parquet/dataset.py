@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import cached_property
-from itertools import groupby
+from itertools import combinations, groupby
 from typing import Any, Self, Unpack
 
 import pyarrow as pa
@@ -397,7 +397,8 @@ def _common_type(name: str, paths: Mapping[pa.DataType, str]) -> pa.DataType:
         return next(iter(paths))
     kind = common_type(paths)
     if kind is None:
-        types = " and ".join(f"{kind} in {path}" for kind, path in list(paths.items())[:2])
+        pairs = (pair for pair in combinations(paths, 2) if common_type(pair) is None)
+        types = " and ".join(f"{kind} in {paths[kind]}" for kind in next(pairs, paths))
         raise DataError(f"column {name!r} is {types}; cast it to one type.")
     return kind
 
