@@ -54,15 +54,17 @@ def _was_read(record: Mapping[str, Any], selection: Selection) -> Literal["no", 
     conditions = [*_equalities(record.get("partition")), *where]
     table, version = selection.table, record.get("version")
     try:
-        training = Selection(table, where=conditions).plan(table.schema.names[:1])
-        same = training.snapshot is not None and training.snapshot == record.get("snapshot")
-        if version is not None and not same:
-            table, same = open_table(TableRef(uri, version=version)), True
         if not _any_row(table, selection, conditions):
             return "no"
+        training = Selection(table, where=conditions).plan(table.schema.names[:1])
+        if training.snapshot is not None and training.snapshot == record.get("snapshot"):
+            return "yes"
+        if version is None:
+            return "unknown"
+        trained = open_table(TableRef(uri, version=version))
+        return "yes" if _any_row(trained, selection, conditions) else "no"
     except ProbClassError:  # the columns have changed, or the version was removed
         return "unknown"
-    return "yes" if same else "unknown"
 
 
 def _any_row(table: Source, selection: Selection, conditions: Sequence[Condition]) -> bool:

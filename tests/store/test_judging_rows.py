@@ -95,6 +95,28 @@ def test_rows_of_an_earlier_version_of_a_delta_table_are_looked_up(tmp_path: Pat
     assert answers == ["yes", "no"]
 
 
+def test_other_partitions_were_not_trained_on_though_the_version_that_was_is_gone(
+    tmp_path: Path,
+) -> None:
+    import deltalake
+
+    uri = str(tmp_path / "delta")
+    for number in (1, 2, 3):
+        rows = month(number).append_column("month", pa.array([number] * 60))
+        deltalake.write_deltalake(uri, rows, mode="append", partition_by=["month"])
+    model = pc.fit(uri, SPEC, where="month <= 2")
+    table = deltalake.DeltaTable(uri)
+    table.delete("month = 1 and day > 20")
+    table.create_checkpoint()
+    for version in range(3):
+        Path(uri, "_delta_log", f"{version:020}.json").unlink()
+    answers = [
+        trained_on(model.training, Selection(pc.open_table(uri), {"month": number}))
+        for number in (2, 3)
+    ]
+    assert answers == ["unknown", "no"]
+
+
 def test_rows_of_the_calibration_count_as_training_rows(lake: str) -> None:
     model = pc.fit(lake, SPEC, where="month < 2014-03")
     calibrated = pc.calibrate(model, lake, partition={"month": "2014-03"})
