@@ -34,8 +34,8 @@ class Partitions:
             missing in the sink, such as those of runs that failed; needs a list of one partition,
             by the value of one column, such as a month with all its regions. Partitions before the
             first one of the sink are not missing. With a store, those that such a run could not
-            score are tried however long ago that was, until they are scored or gone from the
-            source.
+            score are tried however long ago that was, until they are scored or have no rows in
+            the source.
         scored_by: versions of models, as content ids or ``name@id``; only partitions that one of
             them scored, such as those of a version that was rolled back.
         limit: largest number of partitions to score now.
@@ -194,16 +194,16 @@ class SelectedPartitions:
         values = [one[column] for one in scored if one.get(column) is not None]
         first = min(values, default=last)
         missed = [one for one in listed if one[column] in before and one[column] >= first]
-        exists = {key_of(one) for one in listed}
+        exists, oldest = {key_of(one) for one in listed}, min(before, default=last)
         tried = [
             one
             for one in self._expanded([self._typed_part(one) for one in failed])
             if one.get(column) is not None
             and one[column] < last
-            and (key_of(one) in exists or one[column] >= min(before, default=last))
+            and (key_of(one) in exists or one[column] >= oldest)
         ]
         earlier = {key_of(one): one for one in (*missed, *tried) if key_of(one) not in keys}
-        required = {key_of(one) for one in (*tried, *self.named)}
+        required = {key_of(one) for one in (*tried, *self.named) if one[column] >= oldest}
         self.named[:0] = sorted(earlier.values(), key=lambda one: (one[column], _sort_key(one)))
         self.required = [one for one in self.named if key_of(one) in required]
 

@@ -339,10 +339,21 @@ def test_a_run_fails_until_what_an_earlier_one_could_not_score_is_scored_or_gone
         write_month(lake, month)
     failed = [run(month) for month in months[5:]]
     assert failed == [["2014-03", "2014-05"]] * 2 + [["2014-03"]] * 2, "it never came"
+    write_month(lake, "2014-05", size=0)
+    assert run("2014-09") == ["2014-03"], "it has no rows"
     write_month(lake, "2014-03")
     assert run("2014-09") == []
     shown = [one["partition"]["month"] for _, one in unscored(store.scorings("m"))]
     assert shown == ["2014-05"]
+
+
+def test_a_number_that_became_text_is_called_text(model: pc.Model, tmp_path: Path) -> None:
+    path = write_month(tmp_path / "lake", "2014-01")
+    table = pq.read_table(path, partitioning=None)
+    x = table.column_names.index("x")
+    pq.write_table(table.set_column(x, "x", table["x"].cast(pa.string())), path)
+    with pytest.raises(DataError, match="column 'x' is string, not a number; cast it"):
+        pc.score(model, tmp_path / "lake", tmp_path / "scored")
 
 
 def test_what_a_version_scored_is_scored_again_by_another(
