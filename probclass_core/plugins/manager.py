@@ -245,7 +245,8 @@ def _register(manager: pluggy.PluginManager, plugin: object, source: str) -> lis
         manager.check_pending()
         return list(_call_hooks(manager, plugin))
     except (pluggy.PluginValidationError, PluginError) as error:
-        manager.unregister(plugin)
+        if manager.is_registered(plugin):  # pluggy may have refused it already
+            manager.unregister(plugin)
         reason = " ".join(str(error).split())
         raise PluginError(f"plugin {source}: {reason}") from error
 

@@ -25,6 +25,10 @@ BROKEN = {
         OTHER.replace("probclass_estimators", "probclass_estimator"),
         ["no hook 'probclass_estimator';", "Did you mean 'probclass_estimators'?"],
     ),
+    "gives the hook an argument": (
+        OTHER.replace("probclass_estimators()", "probclass_estimators(options)"),
+        ["probclass_estimators", "options"],
+    ),
     "yields an object": (
         OTHER.replace("yield Exponential", "yield object()"),
         ["probclass_estimators yielded <object", "it must yield classes of estimators"],
