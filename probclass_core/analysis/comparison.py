@@ -104,6 +104,10 @@ class Comparison(Report):
     def odds(self, model: object, against: object) -> ModelOdds:
         """The odds of one model against another.
 
+        Args:
+            model: name of a model, as in `table`.
+            against: name of the other one.
+
         Raises:
             SpecError: if a model is unknown.
             DataError: if both models are impossible, so that no odds are defined.

@@ -602,7 +602,12 @@ def distinct(numbers: np.ndarray) -> tuple[np.ndarray, IntArray]:
 
 
 def label_codes(labels: pa.Array | pa.ChunkedArray, classes: pa.Array) -> IntArray:
-    """Positions of labels in ``classes``, ``(n,)``; `MISSING` for labels not among them."""
+    """Positions of labels in ``classes``, ``(n,)``; `MISSING` for labels not among them.
+
+    Args:
+        labels: ``n`` labels, of the type of the classes.
+        classes: the classes, each once.
+    """
     if isinstance(labels, pa.ChunkedArray):
         labels = labels.combine_chunks()
     if pa.types.is_dictionary(labels.type):

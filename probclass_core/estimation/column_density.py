@@ -46,7 +46,11 @@ Estimates: TypeAlias = dict[str, FloatArray]
 
 
 class ByName(Generic[Value]):
-    """Values as attributes: ``p.rate`` of parameters, ``m.x`` of the moments of terms."""
+    """Values as attributes: ``p.rate`` of parameters, ``m.x`` of the moments of terms.
+
+    Args:
+        values: the value of each attribute.
+    """
 
     def __init__(self, values: Mapping[str, Value]) -> None:
         vars(self).update(values)

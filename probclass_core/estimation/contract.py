@@ -316,6 +316,10 @@ class Estimator(ABC):
     def scale(self, statistics: pa.Table, factor: float) -> pa.Table:
         """Statistics of the same rows with their weights multiplied by a factor above 0.
 
+        Args:
+            statistics: merged statistics; they are not modified.
+            factor: number above 0.
+
         Raises:
             NotSupportedError: if the estimator has neither a `kind` nor this method.
         """
@@ -343,13 +347,22 @@ class Estimator(ABC):
 
         Where the rows do not suffice, it takes another estimate, and says so to `annotate`.
 
+        Args:
+            statistics: merged statistics; they are not modified.
+            classes: the ``k`` classes of the model, ascending; some may have no rows.
+
         Raises:
             DataError: if there is no other estimate, naming class, column and count.
         """
 
     @abstractmethod
     def likelihood(self, parameters: pa.Table, classes: pa.Array) -> Likelihood:
-        """Compile parameters; the columns of the result are in the order of ``classes``."""
+        """Compile parameters; the columns of the result are in the order of ``classes``.
+
+        Args:
+            parameters: table of `finalize`, or of a stored model once it is checked.
+            classes: the ``k`` classes of the model, ascending.
+        """
 
     def fit_without(
         self, parts: Sequence[pa.Table], left_out: Mapping[int, pa.Array]
@@ -371,6 +384,10 @@ class Estimator(ABC):
 
         Called when a stored model is loaded, before its likelihoods are compiled. By default only
         the column ``class`` is checked; see `authoring.check_parameters` for the others.
+
+        Args:
+            parameters: table of the store.
+            classes: the ``k`` classes of the model, ascending.
 
         Raises:
             StoreError: naming the column and what is wrong.

@@ -63,6 +63,9 @@ _LEAST_FRACTION = 1e-9
 class Terms(ByName[Moments]):
     """The moments of a column by term: ``m.<term>`` has ``count``, ``mean`` and ``scatter``.
 
+    Args:
+        values: the moments by the name of the term; for shapes see `Density.estimate`.
+
     Attributes:
         spread: result of `Density.spread`, after its floor.
     """

@@ -338,7 +338,12 @@ def known(*columns: Column) -> Expression:
 
 
 def if_known(columns: Sequence[Column], expression: Expression) -> Expression:
-    """The expression, or 0 if one of the columns is null."""
+    """The expression, or 0 if one of the columns is null.
+
+    Args:
+        columns: columns that must be known.
+        expression: a term of a log-likelihood, in nats.
+    """
     missing = functools.reduce(operator.or_, [column.is_null for column in columns])
     return Case([(missing, as_expression(0.0))], expression)
 

@@ -49,7 +49,12 @@ class OptionPath:
         return replace(self, option=name)
 
     def error(self, expected: str, value: object) -> SpecError:
-        """The error for a value that is not what is expected."""
+        """The error for a value that is not what is expected.
+
+        Args:
+            expected: what a value must be, such as ``"a number from 0 to 1"``.
+            value: the value that was given.
+        """
         return SpecError(f"{self.estimator}: {self.option} must be {expected}, got {value!r}.")
 
 
@@ -153,7 +158,13 @@ def option(default: Any, parse: Parser, *, expected: str, doc: str) -> Any:
 
 
 def whole(default: int, *, at_least: int = 0, doc: str) -> Any:
-    """Declare a whole number within bounds; the typed value is an ``int``."""
+    """Declare a whole number within bounds; the typed value is an ``int``.
+
+    Args:
+        default: a whole number.
+        at_least: least number.
+        doc: what the option does, in a sentence.
+    """
     expected = f"a whole number of at least {at_least:g}"
 
     def parse(path: OptionPath, value: Any) -> int:
@@ -174,7 +185,12 @@ def number(
 ) -> Any:
     """Declare a number within bounds, or one of a few words; None only if it is the default.
 
-    `ABOVE_0` is the least number above 0, and ``-math.inf`` is no bound.
+    Args:
+        default: a number, one of the words, or None.
+        words: texts that are allowed in place of a number.
+        at_least: least number; `ABOVE_0` is the least above 0, and ``-math.inf`` is no bound.
+        at_most: largest number.
+        doc: what the option does, in a sentence.
     """
     above = "above 0" if at_least == math.ulp(0.0) else f"of at least {at_least:g}"
     bounds = f"a number {above}"
@@ -194,7 +210,13 @@ def number(
 
 
 def choice(default: str, choices: Sequence[str], *, doc: str) -> Any:
-    """Declare an option that is one of a few words."""
+    """Declare an option that is one of a few words.
+
+    Args:
+        default: one of the words.
+        choices: the words.
+        doc: what the option does, in a sentence.
+    """
     expected = f"one of {one_of(choices)}"
 
     def parse(path: OptionPath, value: Any) -> str:
@@ -206,7 +228,12 @@ def choice(default: str, choices: Sequence[str], *, doc: str) -> Any:
 
 
 def flag(default: bool, *, doc: str) -> Any:
-    """Declare an option that is true or false."""
+    """Declare an option that is true or false.
+
+    Args:
+        default: whether it is true by default.
+        doc: what the option does, in a sentence.
+    """
 
     def parse(path: OptionPath, value: Any) -> bool:
         if not isinstance(value, bool):

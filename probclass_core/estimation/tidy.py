@@ -134,13 +134,22 @@ def by_feature(table: pa.Table, features: Sequence[str]) -> Iterator[tuple[str, 
 
 
 def with_notes(table: pa.Table, **notes: Any) -> pa.Table:
-    """A table with notes (plain JSON values) in its schema metadata, in place of earlier ones."""
+    """A table with notes (plain JSON values) in its schema metadata, in place of earlier ones.
+
+    Args:
+        table: table of any columns.
+        notes: plain JSON values, by name.
+    """
     text = json.dumps(notes, sort_keys=True)
     return table.replace_schema_metadata({_METADATA_KEY: text.encode()})
 
 
 def notes_of(table: pa.Table) -> dict[str, Any]:
-    """The notes that `with_notes` stored in a table; empty if there are none."""
+    """The notes that `with_notes` stored in a table; empty if there are none.
+
+    Args:
+        table: table, as it was written or read from a store.
+    """
     text = (table.schema.metadata or {}).get(_METADATA_KEY)
     return dict(json.loads(text)) if text else {}
 
@@ -168,6 +177,10 @@ class Range:
 
     def check(self, name: str, column: pa.Array | pa.ChunkedArray) -> None:
         """Check all numbers of a column.
+
+        Args:
+            name: name of the column, for the error.
+            column: numbers; nulls are allowed if those of the range are.
 
         Raises:
             StoreError: naming the column and the first number that is not allowed.

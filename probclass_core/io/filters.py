@@ -92,6 +92,10 @@ def filtered_columns(schema: pa.Schema, query: Mapping[str, Any]) -> set[str]:
 def parse_where(where: Where) -> Sequence[Condition] | pc.Expression | None:
     """The conditions of a filter, with every text parsed; an Arrow expression or None as it is.
 
+    Args:
+        where: text such as ``"month >= '2013-01' and wind in NW, SE"``, or a list of conditions,
+            each as text or as ``(column, operator, value)``; all must be true.
+
     Raises:
         SpecError: if it is neither text nor a list, or a text is not a condition.
     """

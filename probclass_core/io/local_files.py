@@ -178,6 +178,9 @@ def staging_folder(root: Path, parent: Path | None = None) -> Iterator[Path]:
 def table_leftovers(ref: TableRef) -> list[Leftover]:
     """List what writers of a table have staged next to it or in it, live writers included.
 
+    Args:
+        ref: address of the table, a local path.
+
     Raises:
         TableError: if there is neither a table nor a leftover.
     """

@@ -231,6 +231,11 @@ def columns_and_filter(
 ) -> tuple[list[str], pc.Expression | None]:
     """Resolve the arguments of `Source.plan` to the columns to read and a filter of the rows.
 
+    Args:
+        schema: columns of the table.
+        columns: names of the columns to read, or None for all.
+        query: conditions of the read, as `Source.plan` gets them.
+
     Raises:
         DataError, TableError: as `Source.plan`.
     """

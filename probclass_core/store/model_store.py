@@ -540,6 +540,10 @@ class ModelStore:
 
         Unlike in `history`, an entry of a promotion that was stopped before the alias moved is
         among them, and damaged entries are left out.
+
+        Args:
+            name: name of the model.
+            alias: alias that was promoted or rolled back.
         """
         check_model_name(name)
         for path in reversed(self._ledger(name, check_alias(alias)).paths()):

@@ -87,7 +87,12 @@ class Grids:
         return _table(names, classes, cells, np.stack(nulls))
 
     def read(self, tables: Sequence[pa.Table], classes: pa.Array) -> Iterator[ColumnGrid]:
-        """The counts of each column in all tables together, by ``k`` classes."""
+        """The counts of each column in all tables together, by ``k`` classes.
+
+        Args:
+            tables: statistics of at least one part.
+            classes: the ``k`` classes of the model, ascending.
+        """
         rows = pa.concat_tables(tables)
         group, sizes = label_codes(rows["class"], classes), _sizes(rows)
         starts = np.cumsum(sizes) - sizes

@@ -76,7 +76,12 @@ class TermMoments:
         return self.table(classes, self.arrays(parts, classes))
 
     def arrays(self, table: pa.Table, classes: pa.Array) -> Moments:
-        """Merged moments as arrays, ``(k, d · t)``; the count of a cell without values is 0."""
+        """Merged moments as arrays, ``(k, d · t)``; the count of a cell without values is 0.
+
+        Args:
+            table: merged statistics.
+            classes: the ``k`` classes of the model, ascending.
+        """
         feature, term = (
             label_codes(table[name], pa.array(values, pa.string()))
             for name, values in (("feature", self.columns), ("term", self.terms))
@@ -88,7 +93,12 @@ class TermMoments:
         return merged.map(lambda values: values.reshape(len(classes), size))
 
     def by_column(self, table: pa.Table, classes: pa.Array) -> dict[str, dict[str, Moments]]:
-        """Merged moments by column and term, ``(k,)`` each."""
+        """Merged moments by column and term, ``(k,)`` each.
+
+        Args:
+            table: merged statistics.
+            classes: the ``k`` classes of the model, ascending.
+        """
         moments, size = self.arrays(table, classes), len(self.terms)
         return {
             name: {
@@ -185,7 +195,12 @@ class JointMoments:
         return _table_of_pairs(classes, self.arrays(parts, classes))
 
     def arrays(self, table: pa.Table, classes: pa.Array) -> Moments:
-        """Merged moments as arrays, ``(k, d, d)``; the count of a pair without values is 0."""
+        """Merged moments as arrays, ``(k, d, d)``; the count of a pair without values is 0.
+
+        Args:
+            table: merged statistics.
+            classes: the ``k`` classes of the model, ascending.
+        """
         group = label_codes(table["class"], classes)
         return merge_moments(group, len(classes), _pairs(table), crossed=True)
 
