@@ -94,16 +94,6 @@ def test_a_compressed_file_is_refused(codec: str, text: bool) -> None:
     assert from_ipc(to_ipc(table)).equals(table)
 
 
-def test_a_file_of_more_rows_than_bits_is_refused() -> None:
-    sink, rows = io.BytesIO(), 10**12
-    batch = pa.RecordBatch.from_arrays([pa.nulls(1)], ["a"])
-    with pa.ipc.new_file(sink, batch.schema) as writer:
-        writer.write_batch(batch)
-    data = sink.getvalue().replace((1).to_bytes(8, "little"), rows.to_bytes(8, "little"))
-    with pytest.raises(StoreError, match="1,000,000,000,000 rows, which its"):
-        from_ipc(data)
-
-
 @pytest.mark.parametrize("name", ["knn_density", "gaussian_full"])
 def test_a_model_in_use_outlives_its_files(tmp_path: Path, name: str) -> None:
     store = pc.ModelStore(tmp_path)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-
 import pyarrow as pa
 import pytest
 
@@ -99,16 +96,3 @@ def test_an_evaluation_of_another_model_is_refused(
     with pytest.raises(StoreError, match="on must be plain values"):
         store.record_evaluation("iris", pc.evaluate(model, iris), on={"when": object()})
     assert store.evaluations("iris") == []
-
-
-@pytest.mark.parametrize("content", ["{", "[]", "{}", '{"model": "iris"}'])
-def test_a_damaged_record_is_reported(
-    store: pc.ModelStore, model: pc.Model, iris: pa.Table, content: str
-) -> None:
-    store.save(model, "iris")
-    record = store.record_evaluation("iris", pc.evaluate(model, iris))
-    path = Path(store.uri, "iris", "evaluations", model.id, f"{record.id}.json")
-    assert json.loads(path.read_text())["id"] == record.id
-    path.write_text(content)
-    with pytest.raises(StoreError, match=r"evaluations.*\.json is damaged \(it .*\); remove it"):
-        store.evaluations("iris")

@@ -183,15 +183,18 @@ def test_the_records_of_a_model_are_those_of_each_kind(
     assert records.aliases == store.aliases("iris")
 
 
-def test_a_damaged_record_hides_no_other_and_is_read_once_it_is_restored(
-    store: pc.ModelStore, model: pc.Model, iris: pa.Table, tmp_path: Path
+@pytest.mark.parametrize("content", ["{", "[]", "{}", '{"model": "iris"}'])
+def test_a_damaged_record_is_named_hides_no_other_and_is_read_once_it_is_restored(
+    store: pc.ModelStore, model: pc.Model, iris: pa.Table, tmp_path: Path, content: str
 ) -> None:
     version = fill(store, model, iris, 5)
     evaluation = next((tmp_path / f"models/iris/evaluations/{version.id}").iterdir())
     scoring = next((tmp_path / "models/iris/scorings").iterdir())
     before = evaluation.read_bytes()
-    evaluation.write_text("{")
-    scoring.write_text('{"model": "iris"}')
+    for path in (evaluation, scoring):
+        path.write_text(content)
+    with pytest.raises(StoreError, match=rf"{evaluation} is damaged \(it .*\); remove it"):
+        store.evaluations("iris")
     records = store.records("iris")
     assert (len(records.evaluations), len(records.scorings)) == (4, 4)
     assert sorted(sentence.split(" is ")[0] for sentence in records.damaged) == sorted(

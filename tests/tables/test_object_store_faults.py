@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -165,11 +166,15 @@ def test_permanent_errors_are_not_retried(
     nowhere = pc.TableRef("s3://no-such-bucket/lake", options=bucket.options)
     closed = bucket.at("lake", endpoint="http://127.0.0.1:9")
     proxy.faults.append(Fault("denied", ".*", times=10_000))
+    february: dict[str, Any] = {"partition": FEBRUARY}
     for action, message in [
         (lambda: pc.fit(nowhere, SPEC), "s3://no-such-bucket/lake does not exist"),
         (lambda: pc.score(model(), lake, nowhere), "s3://no-such-.*: bucket .* does not exist"),
         (lambda: pc.fit(closed, SPEC), r"cannot read s3://.*/lake: .*not connect"),
-        (lambda: pc.score(model(), lake, closed), r"cannot read s3://.*/lake: .*not connect"),
+        (
+            lambda: pc.score(model(), lake, closed, **february),
+            r"cannot read s3://.*: .*not connect",
+        ),
         (lambda: pc.fit(through("lake"), SPEC), r"cannot read s3://.*/lake: .*ACCESS_DENIED"),
         (lambda: pc.score(model(), lake, through("scored")), r"s3://.*/scored: .*ACCESS_DENIED"),
     ]:
