@@ -33,7 +33,7 @@ from typing import (
 
 import numpy as np
 
-from probclass_core.errors import SpecError, nearest, one_of, shown, suggest
+from probclass_core.errors import SpecError, check_known, nearest, one_of, shown
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
@@ -132,21 +132,25 @@ def checked_number(
     raise SpecError(f"{name} must be {kind} {bounds}, got {shown(value)}{fix}.")
 
 
-def from_fields(cls: type[Result], values: Mapping[str, Any], what: str) -> Result:
-    """A dataclass of options from a mapping of its fields.
+def from_fields(cls: type[Result], values: object, what: str) -> Result:
+    """A dataclass of options from a mapping of its fields; one that is made is returned as it is.
 
     Args:
         cls: the class, which checks the values.
-        values: values by name of the field.
+        values: values by name of the field, or an instance.
         what: what the class is called in messages.
 
     Raises:
-        SpecError: if a name is unknown.
+        SpecError: if it is something else, or a name is unknown.
     """
+    if type(values) is cls:
+        return values
+    if not isinstance(values, Mapping):
+        raise SpecError(
+            f"{what} must be a {cls.__name__} or a table of its fields, got {shown(values)}."
+        )
     known: Sequence[str] = [field.name for field in dataclasses.fields(cast(Any, cls))]
-    for name in values:
-        if name not in known:
-            raise SpecError(f"{what} has no {name!r}; it has {suggest(name, known)}")
+    check_known(values, known, f"{what} has no")
     return cls(**values)
 
 

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import PurePath
 from typing import Any, TypeVar
@@ -275,9 +275,25 @@ def suggest(name: object, known: Iterable[str]) -> str:
     return f"{one_of(listed)}.{nearest(str(name), listed)}"
 
 
-def unknown_option(estimator: str, option: str, declared: Iterable[str]) -> SpecError:
-    """The error for an option that an estimator does not have."""
-    return SpecError(f"{estimator} has no option {option!r}; it has {suggest(option, declared)}")
+def check_known(
+    names: Iterable[object], known: Collection[str], unknown: str, has: str = "it has"
+) -> None:
+    """Refuse a name that is not known; the message says what there is, and what may be meant.
+
+    Example: for ``"the model has no class"``, "the model has no class 'B'; it has 'a', 'b'."
+
+    Args:
+        names: names that are given.
+        known: names that are available.
+        unknown: what comes before an unknown name.
+        has: what comes before the known names.
+
+    Raises:
+        SpecError: if a name is not known.
+    """
+    for name in names:
+        if name not in known:
+            raise SpecError(f"{unknown} {name!r}; {has} {suggest(name, known)}")
 
 
 def one_line(error: BaseException) -> str:

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from probclass_core.arrow.arrays import FloatArray
 from probclass_core.display import Part, Report, TablePart
-from probclass_core.errors import SpecError, nearest, one_of
+from probclass_core.errors import SpecError, check_known
 from probclass_core.model.posterior import log_of, normalize
 from probclass_core.spec.model_spec import category_text, distribution, probabilities
 
@@ -142,9 +142,7 @@ def _outcome_likelihoods(tables: Mapping[Any, Any], observed: object) -> list[di
         _check_same_names(table, known, f"the likelihood of {name!r}", f"that of {first!r}")
     likelihoods = []
     for outcome in map(category_text, outcomes):
-        if outcome not in known:
-            hint = nearest(outcome, known)
-            raise SpecError(f"no outcome {outcome!r}; the likelihood has {one_of(known)}.{hint}")
+        check_known([outcome], known, "no outcome", "the likelihood has")
         likelihoods.append({name: table[outcome] for name, table in distributions.items()})
     return likelihoods
 

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from probclass_core.arrow.arrays import FloatArray
 from probclass_core.display import Part, Report, ShortRepr, TablePart
-from probclass_core.errors import DataError, SpecError, expect, naming, one_of, shown
+from probclass_core.errors import DataError, SpecError, check_known, expect, naming, one_of, shown
 from probclass_core.estimation.evidence import dirichlet_categorical
 from probclass_core.estimation.statistics import Statistics, bind
 from probclass_core.model.posterior import log_of, normalize
@@ -117,8 +117,7 @@ class Comparison(Report):
 
     def _row(self, model: object) -> dict[str, Any]:
         rows = {row["model"]: row for row in self.table.to_pylist()}
-        if model not in rows:
-            raise SpecError(f"no model {model!r} was compared; there are {one_of(rows)}.")
+        check_known([model], rows, "no comparison with model", "there are")
         return dict(rows[str(model)])
 
 

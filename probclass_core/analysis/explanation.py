@@ -35,7 +35,7 @@ from probclass_core.arrow.arrays import FloatArray, IntArray
 from probclass_core.arrow.rows import Rows
 from probclass_core.attached import ExplanationMethods
 from probclass_core.display import Part, Report, TablePart, counted, json_values
-from probclass_core.errors import DataError, SpecError, shown, suggest
+from probclass_core.errors import DataError, SpecError, check_known, shown
 from probclass_core.estimation.contract import ItemizedLikelihood
 from probclass_core.estimation.families.knn.density import KnnDensityLikelihood
 from probclass_core.estimation.marginals import Levels
@@ -202,8 +202,7 @@ def explain(
     rival, names = None if against is None else category_text(against), model.class_names
     if rival is not None:
         model.spec.label_for("against")
-        if rival not in names:
-            raise SpecError(f"the model has no class {rival!r}; it has {suggest(rival, names)}")
+        check_known([rival], names, "the model has no class")
     plan = Selection.plan_alone(source, partition, where, (), model.spec.features)
     batch, numbers = _read_rows(plan, None if rows is None else _checked_rows(rows))
     features = Rows(model.rows(batch).batch, keeps=True)

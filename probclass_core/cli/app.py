@@ -186,7 +186,8 @@ def places(owner: Callable[..., Any]) -> Mapping[str, click.Parameter | type[Any
     found: dict[str, click.Parameter | type[Any]] = {}
     hints, entries = get_type_hints(owner, include_extras=True), documented(owner)[1]
     for name, parameter in inspect.signature(owner).parameters.items():
-        hint = FIELDS.get(f"{owner.__qualname__}.{name}", hints[name])
+        declared = [f"{one.__qualname__}.{name}" for one in getattr(owner, "__mro__", [owner])]
+        hint = next((FIELDS[key] for key in declared if key in FIELDS), hints[name])
         kind, extras = _unwrapped(hint)
         notes: dict[type, Any] = {str: entries.get(name, "")}
         for one in extras:

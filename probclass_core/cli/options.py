@@ -310,14 +310,14 @@ FIELDS: Mapping[str, Any] = {
         "FILE: Costs of mistakes, by true class and prediction: TOML or JSON.",
         Parser(read_costs, repeats=False),
     ],
-    "ScoringOptions.columns": Columns,
-    "ScoringOptions.prior": Annotated[
+    "RowOptions.columns": Columns,
+    "RowOptions.prior": Annotated[
         Any,
         "SHARES: Class shares to have the posteriors under, such as good=0.6,bad=0.4.",
         Parser(parse_numbers),
     ],
     "ScoringOptions.watch": Annotated[Any, MadeOf(lambda: Checks)],
-    "ScoringOptions.decision": Annotated[Any, MadeOf(_rule)],
+    "RowOptions.decision": Annotated[Any, MadeOf(_rule)],
     "Partitions.where": Annotated[
         Any,
         "--partitions CONDITION: Consider only partitions that meet this condition: 'month >= "

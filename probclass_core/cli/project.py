@@ -50,19 +50,6 @@ _PATHS = ("store", "source", "sink", "spec", "cache_store", "costs", "watch")
 _LOCAL = re.compile(r"^(\w+\+(?=/|\w+://))?((file|duckdb|sqlite)://)?")
 """What comes before the path of a local table: its format, and the scheme of its URI."""
 
-_DERIVED = (
-    "label",
-    "no_label",
-    "exclude",
-    "weight",
-    "effort",
-    "max_classes",
-    "groups",
-    "half_life",
-    "sql",
-)
-"""Keys from which a spec is derived if no spec file is given."""
-
 _PROMOTION = ("model", "store", "alias", "reason", "force")
 """Keys of a promotion in any case, without ``--if-better``."""
 
@@ -225,9 +212,11 @@ def _from_model(command: tuple[str, ...], model: str) -> dict[str, Any]:
 
 def _one_spec(values: dict[str, Any], arguments: Sequence[str]) -> dict[str, Any]:
     """Either the file of a spec or what derives one, as the command line or the file says."""
+    from probclass_core.cli.commands.train_and_score import SpecOptions
+
     given = {argument.partition("=")[0] for argument in arguments}
     derived = {"--label", "--no-label"} & given or ("--spec" not in given and "spec" not in values)
-    left_out = {"spec"} if derived else {*_DERIVED}
+    left_out = {"spec"} if derived else {*vars(SpecOptions())} - {"spec"}
     left_out |= {"no_label"} if "--label" in given else set()
     left_out |= {"label"} if "--no-label" in given else set()
     return {key: value for key, value in values.items() if key not in left_out}

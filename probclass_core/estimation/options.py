@@ -27,7 +27,7 @@ import pyarrow as pa
 
 from probclass_core.arrow.arrays import is_numeric_type
 from probclass_core.arrow.types import is_category_type, value_type
-from probclass_core.errors import SpecError, one_of, unknown_option
+from probclass_core.errors import SpecError, check_known, one_of
 
 
 @dataclass(frozen=True)
@@ -96,9 +96,7 @@ class EstimatorOptions:
 
     def __init__(self, estimator: str, given: Mapping[str, Any], columns: Sequence[str]) -> None:
         declared = self.declared()
-        for name in given:
-            if name not in declared:
-                raise unknown_option(estimator, name, declared)
+        check_known(given, declared, f"{estimator} has no option")
         plain = {**{name: option.default for name, option in declared.items()}, **given}
         for name, option in declared.items():
             vars(self)[name] = option.parse(OptionPath(estimator, name, columns), plain[name])
@@ -251,12 +249,8 @@ def parse_table(path: OptionPath, value: Any) -> Mapping[str, Any]:
     """
     if not isinstance(value, Mapping):
         raise path.error("a table keyed by column", value)
-    for column in value:
-        if column not in path.columns:
-            raise SpecError(
-                f"{path.estimator}: {path.option} names column {column!r}, which is not in the "
-                f"block; it has {one_of(path.columns)}."
-            )
+    names = f"{path.estimator}: {path.option} names column"
+    check_known(value, path.columns, names, "the block has")
     return value
 
 

@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from probclass_core.arguments import checked_number, from_fields
 from probclass_core.arrow.arrays import MISSING, FloatArray, IntArray
-from probclass_core.errors import SpecError, one_of, shown, suggest
+from probclass_core.errors import SpecError, check_known, one_of, shown
 from probclass_core.model.posterior import Posterior, normalize
 from probclass_core.spec.model_spec import category_text
 
@@ -94,16 +94,9 @@ class DecisionRule:
         Raises:
             SpecError: if `decision` has another type, or an unknown name or key.
         """
-        if isinstance(decision, cls):
-            return decision
-        if isinstance(decision, Mapping):
-            return cls.from_dict(decision)
         if isinstance(decision, str):
             return cls(by=decision)
-        raise SpecError(
-            f"decision must be {one_of(_CRITERIA)}, a DecisionRule or a table of its keys, "
-            f"got {shown(decision)}."
-        )
+        return from_fields(cls, decision, "a decision rule")
 
 
 DecisionOption: TypeAlias = "DecisionRule | str | Mapping[str, Any]"
@@ -196,11 +189,7 @@ def _cost_matrix(
     position = {name: number for number, name in enumerate(class_names)}
     matrix: FloatArray = 1.0 - np.eye(len(class_names))
     for true, row in costs.items():
-        for name in (true, *row):
-            if name not in position:
-                raise SpecError(
-                    f"the costs name class {name!r}; the model has {suggest(name, class_names)}"
-                )
+        check_known((true, *row), class_names, "the costs name class", "the model has")
         for prediction, cost in row.items():
             matrix[position[true], position[prediction]] = cost
     return matrix

@@ -25,14 +25,7 @@ from probclass_core.analysis.evaluation import Evaluation
 from probclass_core.arguments import checked_number, checks_arguments
 from probclass_core.arrow.bundle import as_json
 from probclass_core.display import ShortRepr, counted, json_values
-from probclass_core.errors import (
-    DataError,
-    MissingLabelsError,
-    SpecError,
-    StoreError,
-    TableError,
-    suggest,
-)
+from probclass_core.errors import DataError, MissingLabelsError, StoreError, TableError, check_known
 from probclass_core.execution.engine import EngineOption
 from probclass_core.execution.progress import ProgressOption
 from probclass_core.io.filters import Condition, partition_text
@@ -138,8 +131,8 @@ def plan_run(
     checked_number("max_gap", max_gap)
     table = open_table(source)
     column, newest = time_column(table, partition)
-    if label is not None and label not in (names := table.schema.names):
-        raise SpecError(f"no column {label!r}; the table has {suggest(label, names)}")
+    if label is not None:
+        check_known([label], table.schema.names, "no column", "the table has")
     scored = {column: newest}
     before = {each[column] for each in table.partitions()} - {None}
     values = sorted(value for value in before if value < newest)

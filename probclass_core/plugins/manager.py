@@ -15,12 +15,12 @@ import importlib.metadata
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import pluggy
 
-from probclass_core.errors import PluginError, SpecError, one_of, suggest, unknown_option
+from probclass_core.errors import PluginError, SpecError, check_known, one_of, suggest
 from probclass_core.plugins import hookspecs
 from probclass_core.plugins.hookspecs import (
     PROBCLASS_API,
@@ -63,28 +63,18 @@ _TRYING = (
 )
 
 
-@dataclass(frozen=True)
-class FoundPlugin:
-    """A plugin that was found, whether or not it could be loaded.
+class Offer(NamedTuple):
+    """What a plugin registers under one name.
 
     Attributes:
         source: entry point and distribution, for messages.
-        module: the module that implements it.
         distribution: name and version, or None for a built-in plugin.
-        descriptors: the estimators, table formats and engines that it registers.
-        failure: why none of them is used, or None if all is well.
+        descriptor: the estimator, table format or engine.
     """
 
     source: str
-    module: str
     distribution: tuple[str, str] | None
-    descriptors: Sequence[Descriptor] = ()
-    failure: PluginError | None = None
-
-    @property
-    def offers(self) -> list[str]:
-        """Names of its descriptors."""
-        return [descriptor.name for descriptor in self.descriptors]
+    descriptor: Descriptor
 
 
 @dataclass(frozen=True)
@@ -96,14 +86,15 @@ class Registry:
         table_formats: descriptors by name, the built-in ones first.
         engines: descriptors by name, the built-in ones first.
         failures: one error per plugin that could not be loaded, and one per name clash.
-        plugins: all plugins, including broken ones; a clash is a failure of each plugin involved.
+        distributions: name and version of the distribution of each estimator, the built-in ones
+            left out.
     """
 
     estimators: Mapping[str, EstimatorPlugin]
     table_formats: Mapping[str, TableFormat]
     engines: Mapping[str, EnginePlugin]
     failures: Sequence[PluginError] = ()
-    plugins: Sequence[FoundPlugin] = ()
+    distributions: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
 
 _tried: list[EstimatorPlugin] = []
@@ -185,51 +176,57 @@ def build(entry_points: Iterable[importlib.metadata.EntryPoint] = ()) -> Registr
     """A registry of the built-in plugins and those of some entry points."""
     manager = pluggy.PluginManager(hookspecs.PROJECT)
     manager.add_hookspecs(hookspecs)
-    plugins = [_load_built_in(manager, module) for module in BUILT_IN]
-    plugins += [_load_entry_point(manager, point) for point in entry_points]
-    failures = [plugin.failure for plugin in plugins if plugin.failure is not None]
-    descriptors: list[Descriptor] = []
-    for same_name in map(_without_replaced, _by_name(plugins)):
+    offers: list[Offer] = []
+    failures: list[PluginError] = []
+    for module in BUILT_IN:
+        source = f"{module} (built in)"
+        found = _register(manager, importlib.import_module(module), source)
+        offers += [Offer(source, None, descriptor) for descriptor in found]
+    for point in entry_points:
+        try:
+            offers += _offers_of(manager, point)
+        except PluginError as error:
+            failures.append(error)
+    kept: list[Offer] = []
+    for same_name in map(_without_replaced, _by_name(offers)):
         if len(same_name) == 1:
-            descriptors.append(same_name[0][1])
-            continue
-        clash = _name_clash(same_name)
-        failures.append(clash)
-        sources = {plugin.source for plugin, _ in same_name}
-        plugins = [replace(p, failure=clash) if p.source in sources else p for p in plugins]
+            kept += same_name
+        else:
+            failures.append(_name_clash(same_name))
+    descriptors = [one.descriptor for one in kept]
     return Registry(
         {d.name: d for d in descriptors if isinstance(d, EstimatorPlugin)},
         {d.name: d for d in descriptors if isinstance(d, TableFormat)},
         {d.name: d for d in descriptors if isinstance(d, EnginePlugin)},
         tuple(failures),
-        tuple(plugins),
+        {
+            one.descriptor.name: one.distribution
+            for one in kept
+            if one.distribution is not None and isinstance(one.descriptor, EstimatorPlugin)
+        },
     )
 
 
-def _load_built_in(manager: pluggy.PluginManager, module: str) -> FoundPlugin:
-    source = f"{module} (built in)"
-    descriptors = _register(manager, importlib.import_module(module), source)
-    return FoundPlugin(source, module, None, descriptors)
+def _offers_of(manager: pluggy.PluginManager, point: importlib.metadata.EntryPoint) -> list[Offer]:
+    """Load a third-party plugin.
 
-
-def _load_entry_point(
-    manager: pluggy.PluginManager, point: importlib.metadata.EntryPoint
-) -> FoundPlugin:
-    """Load a third-party plugin; whatever goes wrong in it is its `FoundPlugin.failure`."""
+    Raises:
+        PluginError: whatever goes wrong in it.
+    """
     distribution = None if point.dist is None else (point.dist.name, point.dist.version)
     source = f"{point.name!r} ({point.value})"
     if distribution is not None:
         source += f" of {' '.join(distribution)}"
-    plugin = FoundPlugin(source, point.value, distribution)
     try:
-        return replace(plugin, descriptors=_register(manager, point.load(), source))
-    except PluginError as error:
-        return replace(plugin, failure=error)
+        found = _register(manager, point.load(), source)
+    except PluginError:
+        raise
     except Exception as error:  # importing a plugin may raise anything
         reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
-        failure = PluginError(f"plugin {source} cannot be loaded: {reason}; fix or uninstall it.")
-        failure.__cause__ = error
-        return replace(plugin, failure=failure)
+        raise PluginError(
+            f"plugin {source} cannot be loaded: {reason}; fix or uninstall it."
+        ) from error
+    return [Offer(source, distribution, descriptor) for descriptor in found]
 
 
 def _register(manager: pluggy.PluginManager, plugin: object, source: str) -> list[Descriptor]:
@@ -298,12 +295,11 @@ def _call_hooks(manager: pluggy.PluginManager, plugin: object) -> Iterable[Descr
             yield descriptor
 
 
-def _by_name(plugins: Iterable[FoundPlugin]) -> Iterable[list[tuple[FoundPlugin, Descriptor]]]:
-    """The descriptors of all plugins, grouped by kind and name, in order of appearance."""
-    groups: dict[tuple[str, str], list[tuple[FoundPlugin, Descriptor]]] = {}
-    for plugin in plugins:
-        for descriptor in plugin.descriptors:
-            groups.setdefault((_noun(descriptor), descriptor.name), []).append((plugin, descriptor))
+def _by_name(offers: Iterable[Offer]) -> Iterable[list[Offer]]:
+    """Offers grouped by kind and name, in order of appearance."""
+    groups: dict[tuple[str, str], list[Offer]] = {}
+    for one in offers:
+        groups.setdefault((_noun(one.descriptor), one.descriptor.name), []).append(one)
     return groups.values()
 
 
@@ -311,21 +307,21 @@ def _noun(descriptor: Descriptor) -> str:
     return next(noun for kind, noun, _ in _HOOKS.values() if isinstance(descriptor, kind))
 
 
-def _without_replaced(
-    same_name: list[tuple[FoundPlugin, Descriptor]],
-) -> list[tuple[FoundPlugin, Descriptor]]:
+def _without_replaced(same_name: list[Offer]) -> list[Offer]:
     """Leave out a built-in table format of which an installed plugin offers another reader.
 
     A plugin may be older than the built-in format of that name, and its tables stay readable.
     """
-    installed = [one for one in same_name if one[0].distribution is not None]
-    return installed if installed and isinstance(same_name[0][1], TableFormat) else same_name
+    installed = [one for one in same_name if one.distribution is not None]
+    return (
+        installed if installed and isinstance(same_name[0].descriptor, TableFormat) else same_name
+    )
 
 
-def _name_clash(same_name: Sequence[tuple[FoundPlugin, Descriptor]]) -> PluginError:
-    descriptor = same_name[0][1]
+def _name_clash(same_name: Sequence[Offer]) -> PluginError:
+    descriptor = same_name[0].descriptor
     named = f"{_noun(descriptor)} {descriptor.name!r}"
-    sources = "; ".join(plugin.source for plugin, _ in same_name)
+    sources = "; ".join(one.source for one in same_name)
     return PluginError(
         f"{named} is offered by {len(same_name)} plugins: {sources}. "
         "Uninstall all but one, or ask their authors to rename it."
@@ -380,10 +376,7 @@ def check_option_names(estimator: str, options: Iterable[str], *, given: bool) -
         return
     declaration = getattr(plugin.conditional if given else plugin.estimator, "Options", None)
     if declaration is not None:
-        declared = declaration.declared()
-        for name in options:
-            if name not in declared:
-                raise unknown_option(estimator, name, declared)
+        check_known(options, declaration.declared(), f"{estimator} has no option")
 
 
 def find_table_format(name: str) -> TableFormat:
@@ -441,12 +434,10 @@ def origins(estimators: Iterable[str]) -> dict[str, Any]:
         ``{"plugins": {estimator: {"distribution": …, "version": …}}}``, without the built-in
         estimators, or an empty dict if all are built in.
     """
-    distributions = {
-        name: plugin.distribution for plugin in registry().plugins for name in plugin.offers
-    }
+    distributions = registry().distributions
     plugins = {
-        name: dict(zip(("distribution", "version"), distribution, strict=True))
+        name: dict(zip(("distribution", "version"), distributions[name], strict=True))
         for name in estimators
-        if (distribution := distributions.get(name))
+        if name in distributions
     }
     return {"plugins": plugins} if plugins else {}

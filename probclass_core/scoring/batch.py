@@ -29,7 +29,7 @@ from probclass_core.model.decision import Decisions, rejection_reasons, take_cla
 from probclass_core.model.density_quantiles import rarity as rarity_of
 from probclass_core.model.model import Model
 from probclass_core.model.posterior import Posterior
-from probclass_core.scoring.options import ScoringOption, ScoringOptions
+from probclass_core.scoring.options import RowOption, RowOptions
 
 _ROUNDING = 1e-6
 """By how much the probabilities of a row may differ from a sum of 1."""
@@ -105,7 +105,7 @@ class BatchScorer:
             term.
     """
 
-    def __init__(self, model: Model, schema: pa.Schema, options: ScoringOptions) -> None:
+    def __init__(self, model: Model, schema: pa.Schema, options: RowOptions) -> None:
         columns = list(options.columns or ())
         prior = options.prior
         if options.posterior == "list":
@@ -250,14 +250,14 @@ def _check_distributions(probability: FloatArray) -> None:
 
 
 @checks_arguments
-def predict_table(model: Model, data: Any, *, options: ScoringOption = None) -> pa.Table:
+def predict_table(model: Model, data: Any, *, options: RowOption = None) -> pa.Table:
     """The rows with their predictions, in memory: the columns that `pipeline.score` writes.
 
     Args:
         model: model to score with.
         data: table or frame with the feature columns; see `arrays.as_table`.
-        options: columns of the data to keep, posterior, decision, prior, rarity, rare and
-            contributions of `ScoringOptions`, or a mapping of them; no others.
+        options: what is written for each row, such as columns of the data to keep; see
+            `RowOptions`, or a mapping of its fields.
 
     Returns:
         One row per row of the data: the columns that are kept, then ``prediction``,
@@ -269,7 +269,7 @@ def predict_table(model: Model, data: Any, *, options: ScoringOption = None) -> 
             choices, or the rule does not fit the model.
     """
     table = as_table(data)
-    chosen = ScoringOptions.of_rows(options, "predict_table")
+    chosen = RowOptions.parse(options)
     kept = names_of_columns(table.schema) if chosen.columns is None else list(chosen.columns)
     check_columns(table.schema, kept)
     sources = source_columns(table.schema, model.spec.features)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, Literal, TypeAlias, get_type_hints
+from typing import Any, Literal, Self, TypeAlias, get_type_hints
 
 from probclass_core.analysis.distributions.watch import Watch, WatchOption
 from probclass_core.arguments import check_argument, checked_number, from_fields
-from probclass_core.errors import SpecError, shown
+from probclass_core.errors import SpecError
 from probclass_core.io.selection import MissingColumns
 from probclass_core.model.decision import DecisionOption, DecisionRule
 
@@ -23,8 +23,8 @@ null, or must have the same columns."""
 
 
 @dataclass(frozen=True)
-class ScoringOptions:
-    """What scoring writes for each row, what it checks, and how it changes the sink.
+class RowOptions:
+    """What scoring writes for each row.
 
     Attributes:
         columns: passthrough column of the scored table, or several, in order; by default all except
@@ -41,6 +41,51 @@ class ScoringOptions:
             the runner-up, and to −log p(x): ``runner_up``, and a column ``contribution_<name>``
             and ``surprise_<name>`` for each term; see `BatchScorer`. The table gains these columns
             if it lacks them, and those that only other versions have are null.
+
+    Raises:
+        SpecError: if a value is not one of its choices.
+    """
+
+    columns: str | Sequence[str] | None = None
+    posterior: PosteriorFormat = "columns"
+    decision: DecisionOption = "map"
+    prior: Mapping[str, float] | None = None
+    rarity: bool = False
+    rare: float | None = None
+    contributions: bool = False
+
+    def __post_init__(self) -> None:
+        parsed = {"decision": DecisionRule.parse, "prior": _parse_prior, "watch": Watch.parse}
+        kinds = get_type_hints(type(self))
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if field.name in parsed:
+                object.__setattr__(self, field.name, parsed[field.name](value))
+            else:
+                check_argument(field.name, value, kinds[field.name])
+        if self.rare is not None:
+            checked_number("rare", self.rare, 0.0, 1.0)
+        if self.columns is not None:
+            names = [self.columns] if isinstance(self.columns, str) else self.columns
+            object.__setattr__(self, "columns", tuple(names))
+
+    @classmethod
+    def parse(cls, options: Self | Mapping[str, Any] | None) -> Self:
+        """Options from any form that ``options=`` takes: a mapping has the fields as its keys.
+
+        Raises:
+            SpecError: if a key is unknown, or a value is not one of its choices.
+        """
+        return cls() if options is None else from_fields(cls, options, "scoring")
+
+
+@dataclass(frozen=True)
+class ScoringOptions(RowOptions):
+    """What scoring writes for each row, what it checks, and how it changes the sink.
+
+    Attributes:
+        columns, posterior, decision, prior, rarity, rare, contributions: what is written for each
+            row; see `RowOptions`.
         overwrite: ``"partition"`` replaces the partition; ``"append"`` adds to it, once for each
             model, input and configuration; ``"never"`` refuses a partition that exists, unless it
             was made from the same, before anything is written.
@@ -59,67 +104,14 @@ class ScoringOptions:
         SpecError: if a value is not one of its choices.
     """
 
-    columns: str | Sequence[str] | None = None
-    posterior: PosteriorFormat = "columns"
-    decision: DecisionOption = "map"
-    prior: Mapping[str, float] | None = None
-    rarity: bool = False
-    rare: float | None = None
-    contributions: bool = False
     overwrite: Overwrite = "partition"
     watch: WatchOption = True
     missing_columns: MissingColumns = "error"
     schema: SchemaPolicy = "evolve"
 
-    def __post_init__(self) -> None:
-        parsed = {"decision": DecisionRule.parse, "prior": _parse_prior, "watch": Watch.parse}
-        kinds = get_type_hints(type(self))
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if field.name in parsed:
-                object.__setattr__(self, field.name, parsed[field.name](value))
-            else:
-                check_argument(field.name, value, kinds[field.name])
-        if self.rare is not None:
-            checked_number("rare", self.rare, 0.0, 1.0)
-        if self.columns is not None:
-            names = [self.columns] if isinstance(self.columns, str) else self.columns
-            object.__setattr__(self, "columns", tuple(names))
 
-    @classmethod
-    def parse(cls, options: ScoringOption) -> ScoringOptions:
-        """Options from any form that ``options=`` takes: a mapping has the fields as its keys.
-
-        Raises:
-            SpecError: if a key is unknown, or a value is not one of its choices.
-        """
-        if isinstance(options, cls):
-            return options
-        if options is None:
-            return cls()
-        if not isinstance(options, Mapping):
-            raise SpecError(
-                f"options must be ScoringOptions or a table of their names, got {shown(options)}."
-            )
-        return from_fields(cls, options, "scoring")
-
-    @classmethod
-    def of_rows(cls, options: ScoringOption, caller: str) -> ScoringOptions:
-        """Options of what scores rows and has no sink: those of what is written for each row.
-
-        Args:
-            options: see `parse`.
-            caller: name of the function, for messages.
-
-        Raises:
-            SpecError: as `parse`, or if an option is set that needs a sink.
-        """
-        parsed, default = cls.parse(options), cls()
-        for name in ("overwrite", "watch", "missing_columns", "schema"):
-            if getattr(parsed, name) not in (getattr(default, name), None):
-                raise SpecError(f"{caller} has no option {name!r}; pc.score has.")
-        return parsed
-
+RowOption: TypeAlias = RowOptions | Mapping[str, Any] | None
+"""What is written for each row, or a mapping of the fields."""
 
 ScoringOption: TypeAlias = ScoringOptions | Mapping[str, Any] | None
 """Scoring options, or a mapping of their names to values."""

@@ -32,7 +32,7 @@ from probclass_core.io.sink import Sink, StagedPart, StagedPartition, TypedParti
 from probclass_core.io.table import Plan
 from probclass_core.model.model import Model
 from probclass_core.scoring.batch import BatchScorer
-from probclass_core.scoring.options import ScoringOptions
+from probclass_core.scoring.options import RowOptions
 from probclass_core.scoring.plan import PlannedPartition, ScoringPlanner
 from probclass_core.scoring.reports import PARTITION_FAILURES, PartitionFailure
 
@@ -122,7 +122,7 @@ class StagedRows:
 
     name: str
     plan: Plan
-    options: ScoringOptions
+    options: RowOptions
     schema: pa.Schema
     partition: Mapping[str, Any]
     target: StagedPart

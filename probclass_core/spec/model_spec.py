@@ -22,7 +22,7 @@ import numpy as np
 from probclass_core.arguments import ColumnName, checked_number, checks_arguments
 from probclass_core.attached import ModelSpecMethods
 from probclass_core.display import Part, Report, ShortRepr, TablePart, counted
-from probclass_core.errors import SpecError, nearest, one_of, shown, suggest
+from probclass_core.errors import SpecError, check_known, one_of, shown
 from probclass_core.plugins.manager import check_option_names, find_conditional, find_estimator
 from probclass_core.spec.files import read_values
 
@@ -303,12 +303,7 @@ class ModelSpec(Report, ModelSpecMethods):
         if not self.density:
             return
         names = [str(block.name) for block in self.blocks]
-        for name in self.density:
-            if name not in names:
-                raise SpecError(
-                    f"density names block {name!r}, which the spec lacks; it has "
-                    f"{suggest(name, names)}"
-                )
+        check_known(self.density, names, "density names block", "the spec has")
         if not self.pool or self.block_weights is None:
             raise SpecError(
                 "the blocks of density are in no posterior: name some of the blocks only, and fit "
@@ -492,11 +487,7 @@ class ModelSpec(Report, ModelSpecMethods):
         if not isinstance(values, Mapping):
             raise SpecError(f"a model spec must be a table of keys, got {type(values).__name__}.")
         known = [field.name for field in dataclasses.fields(cls) if field.name != "notes"]
-        for key in values:
-            if key not in known:
-                raise SpecError(
-                    f"unknown key {key!r} in the model spec; known: {suggest(key, known)}"
-                )
+        check_known(values, known, "unknown key", "a model spec has")
         if "blocks" not in values:
             raise SpecError(
                 "a model spec needs the key 'blocks', and 'label' unless it is a density of all "
@@ -666,10 +657,7 @@ def _check_block_weights(
             f"block_weights must be 'fit', a number for each block, or None, got {shown(weights)}."
         )
     names = [str(block.name) for block in blocks]
-    for name in weights:
-        if name not in names:
-            message = f"block_weights names no block {name!r}; the model has {one_of(names)}."
-            raise SpecError(message + nearest(str(name), names))
+    check_known(weights, names, "block_weights names no block", "the model has")
     return {
         str(name): checked_number(f"block_weights of {name!r}", value)
         for name, value in weights.items()

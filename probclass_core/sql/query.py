@@ -29,7 +29,7 @@ from probclass_core.model.calibration import LOWEST_SCORE, Calibration
 from probclass_core.model.density_quantiles import limits
 from probclass_core.model.model import Model
 from probclass_core.scoring.batch import BatchScorer
-from probclass_core.scoring.options import ScoringOption, ScoringOptions
+from probclass_core.scoring.options import RowOption, RowOptions
 from probclass_core.sql.contributions import ContributedColumns
 from probclass_core.sql.dialects import (
     Dialect,
@@ -55,7 +55,7 @@ def to_sql(
     *,
     dialect: str,
     source: str | Sequence[str],
-    options: ScoringOption = None,
+    options: RowOption = None,
     view: str | Sequence[str] | None = None,
 ) -> str:
     """The query that scores a table where it is: the scored table of `score`, as one SELECT.
@@ -69,8 +69,8 @@ def to_sql(
             ``"clickhouse"``.
         source: name of the table, such as ``schema.table``, or its parts as a list; or a query
             in parentheses, which is not quoted.
-        options: columns to copy, by default none, and posterior, decision, prior, rarity, rare
-            and contributions of `ScoringOptions`, or a mapping of them; no others.
+        options: what is written for each row, such as columns to copy, by default none; see
+            `RowOptions`, or a mapping of its fields.
         view: name of a view to create; by default the text is the SELECT alone.
 
     Returns:
@@ -81,8 +81,7 @@ def to_sql(
             options do not fit the model.
         NotSupportedError: if a block has no formula, saying why.
     """
-    chosen = ScoringOptions.of_rows(options, "to_sql")
-    query = _Query(model, find_dialect(dialect), source, chosen)
+    query = _Query(model, find_dialect(dialect), source, RowOptions.parse(options))
     select = query.text()
     if view is None:
         return select
@@ -95,7 +94,7 @@ def joint_sql(model: Model, *, dialect: str, source: str | Sequence[str]) -> str
     Raises:
         SpecError, NotSupportedError: as `Model.to_sql`.
     """
-    return _Query(model, find_dialect(dialect), source, ScoringOptions()).joint_text()
+    return _Query(model, find_dialect(dialect), source, RowOptions()).joint_text()
 
 
 class _Query:
@@ -106,7 +105,7 @@ class _Query:
         model: Model,
         dialect: Dialect,
         source: str | Sequence[str],
-        options: ScoringOptions,
+        options: RowOptions,
     ) -> None:
         self.passthrough = options.columns or ()
         passthrough = pa.schema([(name, pa.null()) for name in self.passthrough])

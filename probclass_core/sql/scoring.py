@@ -22,7 +22,7 @@ from probclass_core.errors import DataError, TableError, TableMismatchError, one
 from probclass_core.io.filters import Where, partition_text
 from probclass_core.model.decision import DecisionRule
 from probclass_core.scoring.batch import BatchScorer
-from probclass_core.scoring.options import ScoringOption, ScoringOptions
+from probclass_core.scoring.options import RowOption, RowOptions
 from probclass_core.scoring.reports import Outcome, PartitionOutcome, ScoreReport
 from probclass_core.scoring.score import StoredModelOption, load_scorer, record_scored
 from probclass_core.sql.connections import Database, database_of
@@ -31,9 +31,6 @@ from probclass_core.sql.source import SqlSource, where_sql
 from probclass_core.store.model_store import ModelStore
 
 _COLUMNS = ("sink", "partition_values", "commit_id", "model_id", "row_count", "record")
-
-_OF_ROWS = ("posterior", "prior", "rarity", "rare", "contributions")
-"""Options that say what is written for each row, besides columns and decision."""
 
 _Name = str | Sequence[str]
 
@@ -47,7 +44,7 @@ def score_sql(
     *,
     partition: Mapping[str, Any] | None = None,
     where: Where = None,
-    options: ScoringOption = None,
+    options: RowOption = None,
     run_id: str | None = None,
     store: ModelStore | None = None,
     provenance: Mapping[str, Any] | None = None,
@@ -70,9 +67,8 @@ def score_sql(
         partition: values of columns of the source, such as ``{"day": "2014-01-01"}``: these rows
             are scored, and replace the rows of the sink with these values. By default all rows.
         where: further conditions of the rows to score; see `fit`.
-        options: columns of the source to copy to the sink, after those of the partition, by default
-            none; posterior, decision, prior, rarity, rare and contributions, see `ScoringOptions`;
-            no others.
+        options: what is written for each row, see `RowOptions`; columns of the source are copied to
+            the sink after those of the partition, by default none.
         run_id: id of the run. A repeated call with the same one changes nothing, unless the number
             of rows in the source or the sink has changed since. Without it, rows are scored again.
         store: store in which to record what was scored, as for `score`.
@@ -96,7 +92,7 @@ def score_sql(
     began = time.monotonic()
     database = database_of(connection)
     dialect = database.dialect
-    chosen = ScoringOptions.of_rows(options, "score_sql")
+    chosen = RowOptions.parse(options)
     columns = list(dict.fromkeys([*(partition or {}), *(chosen.columns or ())]))
     chosen = replace(chosen, columns=columns)
     names = {"source": dialect.source(source), "sink": dialect.source(sink)}
@@ -104,10 +100,10 @@ def score_sql(
         raise TableMismatchError(f"{sink} is the source; write the scored table somewhere else.")
     address = f"{dialect.name}:{sink if isinstance(sink, str) else '.'.join(sink)}"
     rule = {
+        **vars(chosen),
         "where": as_json(where),
         "columns": columns,
         "decision": DecisionRule.parse(chosen.decision).to_dict(),
-        **{name: getattr(chosen, name) for name in _OF_ROWS},
     }
     identity = {
         "model_id": model.id,

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from probclass_core.arguments import check_argument, checked_number
 from probclass_core.display import ShortRepr
-from probclass_core.errors import DataError, SpecError, suggest
+from probclass_core.errors import DataError, SpecError, check_known
 
 LESS_IS_BETTER = {
     **dict.fromkeys(("log_loss", "brier", "ece", "cost"), True),
@@ -55,11 +55,7 @@ class Gate(ShortRepr):
     allow_training_rows: bool = False
 
     def __post_init__(self) -> None:
-        if self.metric not in LESS_IS_BETTER:
-            raise SpecError(
-                f"metric {self.metric!r} is unknown; use one of "
-                f"{suggest(self.metric, LESS_IS_BETTER)}"
-            )
+        check_known([self.metric], LESS_IS_BETTER, "unknown metric", "use one of")
         check_argument("floor", self.floor, Literal["prior"] | None)
         if self.min_z is None:
             object.__setattr__(self, "min_z", 0.0 if self.metric == "ece" else _DEFAULT_MIN_Z)

@@ -221,7 +221,7 @@ def test_without_a_watch_nothing_is_checked(lake: Path, model: pc.Model, tmp_pat
     assert (report.warnings, report.health) == ([], [None])
     with pytest.raises(SpecError, match="a watch has no 'nuls'"):
         pc.score(model, source, tmp_path / "scored", options=pc.ScoringOptions(watch={"nuls": 1}))
-    with pytest.raises(SpecError, match="watch must be a Watch"):
+    with pytest.raises(SpecError, match="a watch must be a Watch"):
         pc.score(model, source, tmp_path / "scored", options=pc.ScoringOptions(watch="all"))  # type: ignore[arg-type]
 
 

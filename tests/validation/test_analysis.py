@@ -51,7 +51,7 @@ def test_an_invalid_likelihood_is_refused(likelihood: Any, observed: Any, messag
 
 def test_odds_of_unknown_models_are_refused() -> None:
     odds = pc.compare([NAIVE, NAIVE]).odds
-    with refused(SpecError, "no model 'M3' was compared; there are 'M1', 'M2'"):
+    with refused(SpecError, "no comparison with model 'M3'; there are 'M1', 'M2'"):
         odds("M1", "M3")
 
 

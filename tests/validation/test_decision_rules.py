@@ -25,7 +25,7 @@ COST = pa.table({"class": ["a"], "prediction": ["b"], "cost": [1.0]})
     ("rule", "message"),
     [
         ("most", "decision by 'most' is unknown; use 'map', 'ml'"),
-        (7, "decision must be 'map', 'ml', a DecisionRule or a table .* got 7"),
+        (7, "a decision rule must be a DecisionRule or a table of its fields, got 7"),
         (
             {"min_probabilty": 0.9},
             "a decision rule has no 'min_probabilty'.* mean 'min_prob",

@@ -106,7 +106,7 @@ REFUSED: dict[str, list[tuple[dict[str, Any], str]]] = {
     "categorical": [
         ({"pseudo_count": {"u": -1}}, "pseudo_count of 'u' must be .*got -1"),
         ({"pseudo_count": {"u": {"p": 1, "q": -2}}}, r"of 'u' \('q'\) must be .*got -2"),
-        ({"pseudo_count": {"m": 1}}, "pseudo_count names column 'm', which is not in the block"),
+        ({"pseudo_count": {"m": 1}}, "pseudo_count names column 'm'; the block has"),
         ({"domain": {"u": "pq"}}, "domain of 'u' must be a list of values"),
         ({"domain": {"u": ["p", "p"]}}, "domain of 'u' lists a value twice"),
         (
@@ -126,7 +126,7 @@ REFUSED: dict[str, list[tuple[dict[str, Any], str]]] = {
         ),
     ],
     "discretized": [
-        ({"cuts": {"m": [1]}}, "cuts names column 'm', which is not in the block; it has 'x'"),
+        ({"cuts": {"m": [1]}}, "cuts names column 'm'; the block has 'x'"),
         *(
             ({"cuts": {"x": cuts}}, "cuts of 'x' must be a list of ascending numbers, got ")
             for cuts in (5, "12", [2, 1], [1, 1], [1, "2"], [True])

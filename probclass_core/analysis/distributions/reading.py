@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from probclass_core.arrow.arrays import FloatArray
-from probclass_core.errors import SpecError, suggest
+from probclass_core.errors import check_known
 from probclass_core.estimation.marginals import Curve, Levels, Marginal, marginal
 from probclass_core.model.model import Model
 from probclass_core.spec.model_spec import Block
@@ -20,9 +20,7 @@ def blocks_of(model: Model, column: str) -> list[Block]:
     Raises:
         SpecError: if the model does not read the column.
     """
-    known = model.features.names
-    if column not in known:
-        raise SpecError(f"the model reads no column {column!r}; it reads {suggest(column, known)}")
+    check_known([column], model.features.names, "the model reads no column", "it reads")
     blocks = [block for block in model.spec.blocks if column in block.inputs]
     return sorted(
         blocks, key=lambda block: (column in block.given, len(block.columns), bool(block.given))

@@ -20,7 +20,7 @@ from probclass_core.analysis.distributions.health import ColumnHealth, Health
 from probclass_core.analysis.evaluation import Evaluation
 from probclass_core.arguments import checked_number, from_fields
 from probclass_core.arrow.parts import is_date_part
-from probclass_core.errors import HealthError, SpecError, one_of, shown, suggest
+from probclass_core.errors import HealthError, SpecError, check_known, one_of
 
 CHECKS = ("missing", "nulls", "unseen", "outside", "rare", "drift", "prior", "rows")
 """Checks before the commit, without labels; see `Watch`."""
@@ -192,8 +192,6 @@ class Watch:
         Raises:
             SpecError: if a name is unknown, or a value is invalid.
         """
-        if not isinstance(values, Mapping):
-            raise SpecError(f"a watch is a table of thresholds and actions, got {values!r}.")
         return from_fields(cls, values, "a watch")
 
     @classmethod
@@ -203,15 +201,9 @@ class Watch:
         Raises:
             SpecError: if it is something else, or not valid.
         """
-        if isinstance(watch, Watch):
-            return watch
         if watch is None or watch is False:
             return None
-        if watch is True:
-            return cls()
-        if isinstance(watch, Mapping):
-            return cls.from_dict(watch)
-        raise SpecError(f"watch must be a Watch, a mapping, True or False, got {shown(watch)}.")
+        return cls() if watch is True else from_fields(cls, watch, "a watch")
 
     def check(
         self,
@@ -280,9 +272,7 @@ def _check_names(action: str, names: Any) -> tuple[str, ...]:
     if isinstance(names, str) or not isinstance(names, Sequence):
         raise SpecError(f"{action} of a watch must be a list of checks, got {names!r}.")
     known = (*CHECKS, *LABEL_CHECKS)
-    for name in names:
-        if name not in known:
-            raise SpecError(f"a watch has no check {name!r}; it has {suggest(name, known)}")
+    check_known(names, known, "a watch has no check")
     return tuple(names)
 
 

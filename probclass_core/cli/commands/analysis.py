@@ -24,7 +24,7 @@ from probclass_core.cli.options import (
 )
 from probclass_core.cli.output import report_parts, show, show_report
 from probclass_core.display import report_of
-from probclass_core.errors import HealthError, SpecError, one_of
+from probclass_core.errors import HealthError, SpecError, check_known
 from probclass_core.io.selection import MissingColumns
 from probclass_core.model.decision import DecisionRule
 
@@ -213,10 +213,7 @@ def compare(
             )
         show(result.to_dict(), str(result))
         return
-    for name, number in (odds or {}).items():
-        if name not in models:
-            text = f"{name}={number:g}"
-            raise SpecError(f"--odds {text!r}: write MODEL=NUMBER with one of {one_of(models)}.")
+    check_known(odds or (), models, "--odds MODEL=NUMBER: no model", "there are")
     prior = dict.fromkeys(models, 1.0) | (odds or {})
     with progress("summarizing") as report:
         comparison = pc.compare(source, models, prior=prior, progress=report, **vars(rows))

@@ -18,7 +18,7 @@ from probclass_core.cli.messages import log, progress
 from probclass_core.cli.options import Age, Count, DryRun, EngineRows, Store, StoredModel
 from probclass_core.cli.output import Part, column_values, prose, records_table, report_parts, show
 from probclass_core.display import MOST_ROWS, TablePart, described_rows, minute
-from probclass_core.errors import SpecError, suggest, without_credentials
+from probclass_core.errors import SpecError, check_known, without_credentials
 from probclass_core.io.references import ABANDONED
 from probclass_core.model.decision import DecisionRule
 from probclass_core.model.description import describe
@@ -186,9 +186,8 @@ def inspect(
     bundle = model.models.read_bundle(version)
     aliases = _aliases_of(version, model.models.aliases(version.model))
     blocks = {values["name"]: values for values in bundle.content["spec"]["blocks"]}
-    if block is not None and block not in blocks:
-        raise SpecError(f"{version.model} has no block {block!r}; it has {suggest(block, blocks)}")
     names = list(blocks) if block is None else [block]
+    check_known(names, blocks, f"{version.model} has no block")
     parts: list[Part] = [] if block else [*_overview(version, aliases, bundle, limit)]
     if len(names) > _MAX_BLOCKS:
         parts.append(prose(f"{len(names)} blocks; --block NAME shows the parameters of one."))

@@ -13,7 +13,7 @@ from probclass_core.cli.options import Source
 from probclass_core.cli.output import records_table, show
 from probclass_core.cli.project import FILE
 from probclass_core.demo.lake import lay_out
-from probclass_core.errors import SpecError, hide_credentials, suggest
+from probclass_core.errors import SpecError, check_known, hide_credentials
 from probclass_core.io.table import Source as Table
 
 _TEXT = """\
@@ -65,8 +65,8 @@ def init(
     """
     table = pc.open_table(source)
     names = table.schema.names
-    if label is not None and label not in names:
-        raise SpecError(f"{source} has no column {label!r}; it has {suggest(label, names)}")
+    if label is not None:
+        check_known([label], names, f"{source} has no column")
     name = re.sub(r"[^A-Za-z0-9]+", "_", label or Path(source).stem).strip("_") or "model"
     text = _TEXT.format(
         columns="\n".join(f"#   {line}" for line in _columns(table)),

@@ -13,7 +13,6 @@ import probclass_core as pc
 from probclass_core.cli.messages import progress
 from probclass_core.cli.options import (
     Aliases,
-    Columns,
     EngineRows,
     Names,
     OptionalStore,
@@ -26,8 +25,7 @@ from probclass_core.cli.options import (
 from probclass_core.cli.output import Part, column_values, report_parts, show, show_report
 from probclass_core.display import TablePart, minute, report_of
 from probclass_core.errors import PartitionError, SpecError
-from probclass_core.model.decision import DecisionRule
-from probclass_core.scoring.options import PosteriorFormat, ScoringOptions
+from probclass_core.scoring.options import RowOptions
 from probclass_core.scoring.score import Deleted
 from probclass_core.spec.model_spec import Effort
 from probclass_core.store.records import ModelVersion, check_alias, check_model_name, timestamp
@@ -351,12 +349,7 @@ def sql(
     *,
     dialect: str,
     source: str,
-    columns: Columns = (),
-    posterior: PosteriorFormat = "columns",
-    decision: DecisionRule,
-    rarity: bool = False,
-    rare: float | None = None,
-    contributions: bool = False,
+    options: RowOptions,
     view: str | None = None,
 ) -> None:
     """Print the SQL query that scores a table where it is.
@@ -369,19 +362,7 @@ def sql(
         dialect: NAME: dialect of the database: duckdb, postgres, sqlite, spark, datafusion or
             clickhouse.
         source: TABLE: table to score, such as schema.table; or a query in parentheses.
-        posterior: write one column per class, or one list column in class order.
-        rarity: add the share of the known rows that are at least as improbable.
-        rare: NUMBER: add whether the rarity is at most this share, such as 0.001.
-        contributions: add what each column contributes.
         view: NAME: create this view of the query.
     """
-    options = ScoringOptions(
-        columns=columns,
-        posterior=posterior,
-        decision=decision,
-        rarity=rarity,
-        rare=rare,
-        contributions=contributions,
-    )
     query = model.load().to_sql(dialect=dialect, source=source, options=options, view=view)
     show({"model": model.version.ref, "query": query}, f"{query};")

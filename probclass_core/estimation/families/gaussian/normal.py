@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from probclass_core.arrow.arrays import BoolArray, FloatArray
-from probclass_core.errors import DataError, SpecError, one_of, suggest
+from probclass_core.errors import DataError, check_known, one_of
 from probclass_core.estimation import options
 from probclass_core.estimation.evidence import NormalPrior
 from probclass_core.estimation.families import scarce
@@ -73,12 +73,7 @@ class ConjugatePrior:
         """
         if not isinstance(value, Mapping):
             raise path.error(f"a table of {one_of(_PRIOR_KEYS)}", value)
-        for key in value:
-            if key not in _PRIOR_KEYS:
-                raise SpecError(
-                    f"{path.estimator}: {path.option} has no key {key!r}; it has "
-                    f"{suggest(key, _PRIOR_KEYS)}"
-                )
+        check_known(value, _PRIOR_KEYS, f"{path.estimator}: {path.option} has no key")
 
         def bounded(key: str, value: Any, above: float = -_LARGEST) -> float:
             is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
