@@ -30,14 +30,7 @@ def tutorial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 def test_the_dag_continues_the_tutorial(
     tutorial: dict[str, Any], run_dag: Callable[..., Any], tmp_path: Path
 ) -> None:
-    january = run_dag(tutorial["monthly"], date="2014-02-01")
-    assert {name: task.state for name, task in january.items()} == dict.fromkeys(
-        ("train", "score", "evaluate"), "success"
-    )
-    assert january["train"].result["model"] == tutorial["version"].ref
-    assert january["score"].result["unchanged"] == 1
-
     february = run_dag(tutorial["monthly"], date="2014-03-01")
-    assert february["score"].result["unchanged"] == 0
+    assert {task.state for task in february.values()} == {"success"}
     scored = pq.read_table(tmp_path / "air" / "scored", columns=["month"]).to_pandas()
     assert scored["month"].value_counts().to_dict() == {"2014-01": 744, "2014-02": 672}
