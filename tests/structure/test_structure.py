@@ -21,7 +21,6 @@ from sklearn.model_selection import StratifiedKFold
 import probclass_core as pc
 from probclass_core.errors import SpecError
 from probclass_core.spec.model_spec import Effort
-from probclass_core.structure.groups import GroupSearch
 from probclass_core.structure.levels import Levels, dependent_pairs
 
 TABLES = Path(__file__).parents[2] / "benchmarks" / "data"
@@ -392,7 +391,12 @@ def test_densities_of_scarce_classes_are_left_out_if_scarce_rows_are_refused() -
         pc.ModelSpec.auto(rows, "label", on_scarce="no")
 
 
-def acting_columns(rows: int = 2000) -> tuple[list[np.ndarray], np.ndarray]:
+def of_categories(codes: list[np.ndarray], truth: np.ndarray) -> pa.Table:
+    columns = {f"x{place}": code.astype(str) for place, code in enumerate(codes)}
+    return pa.table({"label": truth, **columns})
+
+
+def acting_columns(rows: int = 2000) -> pa.Table:
     """Six columns of three levels; the class needs 0, 2 and 5 together, and 1 tells some of it."""
     random = np.random.default_rng(13)
     truth = random.integers(0, 2, rows)
@@ -401,48 +405,53 @@ def acting_columns(rows: int = 2000) -> tuple[list[np.ndarray], np.ndarray]:
     truth = np.where(random.random(rows) < 0.9, high, truth)
     codes[1] = np.where(random.random(rows) < 0.4, truth, codes[1])
     codes[3] = np.where(random.random(rows) < 0.9, codes[1], codes[3])  # tells nothing new
-    return codes, truth
+    return of_categories(codes, truth)
 
 
-def test_columns_that_tell_the_class_only_together_are_a_group() -> None:
-    codes, truth = acting_columns()
-    levels = Levels(codes, [3] * 6, truth, np.ones(2000), 2)
-    groups = GroupSearch(levels, [False] * 6).groups(10)
-    assert set(groups[0]) == {0, 2, 5}
-    assert all({0, 2, 5} <= set(group) for group in groups)
-    # Of numbers, normal densities and neighbors say how they act together.
-    binned = [place in (0, 5) for place in range(6)]
-    assert GroupSearch(levels, binned).groups(10) == []
+def groups_of(table: pa.Table, **options: Any) -> list[set[str]]:
+    """The columns of each block that is tried of three columns and more."""
+    spec = pc.ModelSpec.auto(table, "label", **options)
+    return [set(block.inputs) for block in spec.pool if len(block.inputs) > 2]
+
+
+def test_columns_that_tell_the_class_only_together_are_in_a_block() -> None:
+    table, together = acting_columns(), {"x0", "x2", "x5"}
+    train, test = table.slice(0, 1500), table.slice(1500)
+    spec = pc.ModelSpec.auto(train, "label")
+    (block,) = [block for block in spec.blocks if len(block.inputs) == 3]
+    assert set(block.inputs) == together
+    assert f"Three columns and more act together in the blocks {block.name!r}." in spec.notes
+    assert pc.evaluate(pc.fit(train, spec), test).accuracy > 0.9
     # Weights count rows.
-    codes, truth = [code[:1000] for code in codes], truth[:1000]
-    levels = Levels(codes, [3] * 6, truth, np.full(1000, 2.0), 2)
-    assert set(GroupSearch(levels, [False] * 6).groups(1)[0]) == {0, 2, 5}
+    weighted = table.slice(0, 1000).append_column("w", pa.array(np.full(1000, 2.0)))
+    assert groups_of(weighted, weight="w")[0] == together
+
+
+@pytest.mark.parametrize("as_numbers", [False, True])
+def test_of_columns_that_act_together_at_most_one_is_of_bins(as_numbers: bool) -> None:
+    """Of numbers, normal densities and neighbors say more smoothly how they act together."""
+    random = np.random.default_rng(2)
+    codes = random.integers(0, 2, (3, 2000))
+    truth = np.where(random.random(2000) < 0.8, codes.sum(axis=0) % 2, codes.sum(axis=0) > 1)
+    table = of_categories(list(codes), truth)
+    if as_numbers:
+        for name, code in zip(("x0", "x1"), codes, strict=False):
+            values = pa.array(code + 0.9 * random.random(2000))
+            table = table.set_column(table.column_names.index(name), name, values)
+    assert groups_of(table) == ([] if as_numbers else [{"x0", "x1", "x2"}])
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_columns_that_act_apart_are_no_group(seed: int) -> None:
+def test_columns_that_act_apart_share_no_block(seed: int) -> None:
     random = np.random.default_rng(seed)
     truth = random.integers(0, 3, 800)
     codes = [
         np.where(random.random(800) < share, truth, random.integers(0, levels, 800))
         for share, levels in ((0.6, 4), (0.5, 3), (0.4, 9), (0.2, 30), (0.0, 5), (0.0, 3))
     ]
-    codes.append(codes[0])  # a copy tells nothing new
-    levels = [int(code.max()) + 1 for code in codes]
-    assert GroupSearch(Levels(codes, levels, truth, np.ones(800), 3), [False] * 7).groups(10) == []
-
-
-def test_a_model_knows_what_three_columns_tell_together() -> None:
-    codes, truth = acting_columns()
-    table = pa.table(
-        {"label": truth, **{f"x{i}": code.astype(str) for i, code in enumerate(codes)}}
-    )
-    train, test = table.slice(0, 1500), table.slice(1500)
-    spec = pc.ModelSpec.auto(train, "label")
-    (block,) = [block for block in spec.blocks if len(block.inputs) == 3]
-    assert set(block.inputs) == {"x0", "x2", "x5"}
-    assert f"Three columns and more act together in the blocks {block.name!r}." in spec.notes
-    assert pc.evaluate(pc.fit(train, spec), test).accuracy > 0.9
+    for _ in range(3):  # near copies tell nothing new
+        codes.append(np.where(random.random(800) < 0.97, codes[0], random.integers(0, 4, 800)))
+    assert groups_of(of_categories(codes, truth)) == []
 
 
 def test_weights_count_rows() -> None:
