@@ -11,7 +11,6 @@ from pathlib import Path, PurePath
 from types import EllipsisType
 from typing import Any
 from urllib.parse import urlsplit
-from urllib.request import url2pathname
 
 from probclass_core.arguments import checked_number, checks_arguments
 from probclass_core.arrow.bundle import TABLES, Bundle, plain_json
@@ -898,6 +897,8 @@ def open_store_location(uri: str, options: Mapping[str, Any] | None) -> Location
     """
     scheme, is_uri, _ = uri.partition("://")
     if scheme == "file" and is_uri:
+        from urllib.request import url2pathname  # takes as long to import as all of our store
+
         parts = urlsplit(uri)
         if parts.netloc not in ("", "localhost"):
             raise StoreError(
