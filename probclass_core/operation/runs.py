@@ -396,7 +396,8 @@ def judge_served(
             if (
                 fallback == "rollback"
                 and named.previous is not None
-                and not _is_below_prior(measure(store.resolve(f"{name}@{named.previous}")))
+                and (previous := store.resolve(f"{name}@{named.previous}")).is_readable
+                and not _is_below_prior(measure(previous))
             ):
                 moved = store.rollback(name, alias, by=by, reason=reason, provenance=provenance)
             if moved is None:

@@ -404,5 +404,4 @@ def _health_of(planned: PlannedPartition, partition: Mapping[str, Any]) -> Healt
 
 def _health_in(sink: Sink) -> Health | None:
     """The health that the commit record of a sink has."""
-    health = (sink.commit_record or {}).get("health")
-    return Health.from_dict(health) if health else None
+    return Health.of_commit(sink.commit_record or {})

@@ -160,9 +160,8 @@ class ScoreReport(Report):
 
     @property
     def health(self) -> list[Health | None]:
-        """Health of each of `commits`; None for one that was not watched."""
-        values = [commit.get("health") for commit in self.commits]
-        return [None if each is None else Health.from_dict(each) for each in values]
+        """Health of each of `commits`; None for one that was not watched by this release."""
+        return [Health.of_commit(commit) for commit in self.commits]
 
     @property
     def verdicts(self) -> list[tuple[Mapping[str, Any], Verdict]]:

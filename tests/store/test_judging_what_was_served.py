@@ -84,6 +84,15 @@ def test_what_a_version_of_another_format_scored_is_not_judged(
     assert f"{champion.short} is in a format that this release does not read" in caplog.text
 
 
+def test_no_fallback_returns_to_a_version_of_another_format(
+    store: pc.ModelStore, lake: Path
+) -> None:
+    champion = store.resolve("late@champion")
+    write_in_another_format(store.resolve("late@champion@previous"), store)
+    judgment = judge(store, lake, 2, fallback="rollback")
+    assert judgment.champion.id == store.load(champion.ref).prior_only().id
+
+
 def test_a_champion_that_was_trained_on_the_rows_stays(store: pc.ModelStore, lake: Path) -> None:
     mixed = store.save(pc.fit(lake, SPEC, where="week in 1, 2, 3"), "late")
     store.promote("late", mixed, alias="champion")

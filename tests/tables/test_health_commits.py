@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,23 @@ def test_every_commit_has_the_health_of_its_rows(
     assert {(one["check"], one["subject"]) for one in verdicts} >= {("nulls", "x")}
     again = pc.score(model, source, sink, options=pc.ScoringOptions(watch=NULLS))
     assert (again.counts["unchanged"], again.health) == (2, expected)
+
+
+def test_the_health_that_another_release_recorded_is_not_compared(
+    model: pc.Model, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def read(values: Mapping[str, Any]) -> Health:
+        return from_dict({name: one for name, one in values.items() if name != "entropy"})
+
+    sink, to_dict, from_dict = tmp_path / "scored", Health.to_dict, Health.from_dict
+    with monkeypatch.context() as release:
+        release.setattr(Health, "to_dict", lambda one: {**to_dict(one), "entropy": 0.5})
+        release.setattr(Health, "from_dict", read)
+        (health,) = pc.score(model, source, sink, partition=JANUARY).health
+    assert health is not None
+    assert pc.score(model, source, sink, partition=JANUARY).health == [None]
+    report = pc.score(model, source, sink, partition=FEBRUARY)
+    assert (report.counts["scored"], report.health == [None]) == (1, False)
 
 
 @appending

@@ -187,6 +187,21 @@ class Health(Report):
         density = values["log_density"] and _from_plain(DensityHealth, values["log_density"])
         return cls(**{**values, **parts, "log_density": density})
 
+    @classmethod
+    def of_commit(cls, record: Mapping[str, Any]) -> Health | None:
+        """The health that a commit has recorded.
+
+        Args:
+            record: record of the commit.
+
+        Returns:
+            None if it has none, or that of a release that measures something else.
+        """
+        try:
+            return cls.from_dict(record["health"]) if record.get("health") else None
+        except (KeyError, TypeError):
+            return None
+
     def _report(self) -> list[Part]:
         """What is unusual of the rows, the classes, and the columns that differ most."""
         density = self.log_density
