@@ -276,7 +276,11 @@ def suggest(name: object, known: Iterable[str]) -> str:
 
 
 def check_known(
-    names: Iterable[object], known: Collection[str], unknown: str, has: str = "it has"
+    names: Iterable[object],
+    known: Collection[str],
+    unknown: str,
+    has: str = "it has",
+    error: type[ProbClassError] = SpecError,
 ) -> None:
     """Refuse a name that is not known; the message says what there is, and what may be meant.
 
@@ -287,13 +291,14 @@ def check_known(
         known: names that are available.
         unknown: what comes before an unknown name.
         has: what comes before the known names.
+        error: class of the error.
 
     Raises:
-        SpecError: if a name is not known.
+        ProbClassError: if a name is not known.
     """
     for name in names:
         if name not in known:
-            raise SpecError(f"{unknown} {name!r}; {has} {suggest(name, known)}")
+            raise error(f"{unknown} {name!r}; {has} {suggest(name, known)}")
 
 
 def one_line(error: BaseException) -> str:

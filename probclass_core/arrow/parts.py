@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 
 from probclass_core.arrow.arrays import check_columns
 from probclass_core.arrow.types import canonical_schema, is_number_type, is_text_type, value_type
-from probclass_core.errors import DataError, SpecError, nearest, one_of, suggest
+from probclass_core.errors import DataError, SpecError, check_known, nearest, one_of
 
 _DATE_PARTS: Mapping[str, Callable[[pa.Array], pa.Array]] = {
     "year": pc.year,
@@ -231,11 +231,8 @@ def _parts_among(schema: pa.Schema, features: Sequence[str]) -> dict[str, Part]:
             parts[name] = Part(*match.groups())
     check_columns(schema, [name for name in features if name not in parts])
     for name, part in parts.items():
-        if part.column not in columns:
-            raise DataError(
-                f"no column {part.column!r}, which {name!r} is computed from; the table has "
-                f"{suggest(part.column, columns)}"
-            )
+        unknown = f"{name!r} needs column"
+        check_known([part.column], columns, unknown, "the table has", DataError)
         check_columns(schema, [part.column])
         _check_part(part, schema.field(part.column).type)
     return parts

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import click
 
+from probclass_core.arguments import checked_number
 from probclass_core.cli import messages
 from probclass_core.errors import SpecError
 from probclass_core.io.filters import Condition, parse_conditions, split_values
@@ -130,12 +131,7 @@ def parse_half_life(text: str, option: str = "--half-life") -> float | Literal["
     Raises:
         SpecError: if it is neither.
     """
-    if text == "auto":
-        return "auto"
-    try:
-        return float(text)
-    except ValueError:
-        raise SpecError(f"{option} must be a number of partitions or auto, got {text!r}.") from None
+    return "auto" if text == "auto" else checked_number(option, text, above=True)
 
 
 def read_costs(text: str, option: str) -> Any:

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from probclass_core.arrow.types import value_type
-from probclass_core.errors import SpecError, TableMismatchError, nearest, one_of, shown
+from probclass_core.errors import SpecError, TableMismatchError, check_known, one_of, shown
 
 Condition = Sequence[Any]
 Where: TypeAlias = str | Sequence[str | Condition] | pc.Expression | None
@@ -298,11 +298,8 @@ def _term(schema: pa.Schema, name: str, op: str, value: Any) -> pc.Expression:
 
 
 def _column_type(schema: pa.Schema, name: object) -> pa.DataType:
-    if name not in schema.names:
-        hint = nearest(str(name), schema.names)
-        raise TableMismatchError(
-            f"no column {name!r} to filter by; the table has {one_of(schema.names)}.{hint}"
-        )
+    unknown = "no column to filter by"
+    check_known([name], schema.names, unknown, "the table has", TableMismatchError)
     return value_type(schema.field(name).type)
 
 

@@ -11,7 +11,7 @@ from probclass_core.analysis.distributions.reading import density_units
 from probclass_core.analysis.paired import PairedEvaluation, PairedEvaluator
 from probclass_core.arguments import ColumnName, checks_arguments
 from probclass_core.arrow.bundle import as_json
-from probclass_core.errors import DataError, SpecError, naming, one_of
+from probclass_core.errors import DataError, SpecError, check_known, naming, one_of
 from probclass_core.execution.engine import EngineOption
 from probclass_core.execution.open import open_engine
 from probclass_core.execution.progress import ProgressOption, RowCounter, draws_progress
@@ -95,11 +95,7 @@ def _windows(
         return
     table, where, partition = selection.table, selection.where, dict(selection.partition or {})
     names = list(table.partition_columns)
-    if column not in names:
-        raise SpecError(
-            f"windows must be a partition column of the table, got {column!r}; it has "
-            f"{one_of(names)}."
-        )
+    check_known([column], names, "windows: no partition column", "the table has")
     of_partitions: list[Any] = [(name, "==", value) for name, value in partition.items()]
     if isinstance(where, (list, tuple)):
         of_partitions += [condition for condition in where if condition[0] in names]

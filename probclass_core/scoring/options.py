@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, Literal, Self, TypeAlias, get_type_hints
+from typing import Any, ClassVar, Literal, Self, TypeAlias, get_type_hints
 
 from probclass_core.analysis.distributions.watch import Watch, WatchOption
 from probclass_core.arguments import check_argument, checked_number, from_fields
@@ -46,6 +46,8 @@ class RowOptions:
         SpecError: if a value is not one of its choices.
     """
 
+    called: ClassVar[str] = "a scored row"
+
     columns: str | Sequence[str] | None = None
     posterior: PosteriorFormat = "columns"
     decision: DecisionOption = "map"
@@ -76,7 +78,7 @@ class RowOptions:
         Raises:
             SpecError: if a key is unknown, or a value is not one of its choices.
         """
-        return cls() if options is None else from_fields(cls, options, "scoring")
+        return cls() if options is None else from_fields(cls, options, cls.called)
 
 
 @dataclass(frozen=True)
@@ -103,6 +105,8 @@ class ScoringOptions(RowOptions):
     Raises:
         SpecError: if a value is not one of its choices.
     """
+
+    called = "scoring"
 
     overwrite: Overwrite = "partition"
     watch: WatchOption = True

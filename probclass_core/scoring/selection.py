@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from probclass_core.arguments import checked_number, checks_arguments, from_fields
 from probclass_core.arrow.bundle import as_json
-from probclass_core.errors import SpecError, TableError, one_of
+from probclass_core.errors import SpecError, TableError, check_known, one_of
 from probclass_core.io.filters import Condition, Where, parse_where, typed_partition
 from probclass_core.io.open import open_sink, open_table
 from probclass_core.io.references import TableRef
@@ -243,12 +243,9 @@ class SelectedPartitions:
     def _checked(self, conditions: Sequence[Condition] | pc.Expression | None) -> Where:
         if isinstance(conditions, pc.Expression):
             raise SpecError("partitions must be text, conditions or partitions, not an expression.")
-        for column, *_ in conditions or ():
-            if column not in self.columns:
-                raise SpecError(
-                    f"{column!r} is not a partition column of {self._table.uri}; it has "
-                    f"{one_of(self.columns)}. Conditions on rows go to where=."
-                )
+        named = [column for column, *_ in conditions or ()]
+        has = "conditions on rows go to where=; it has"
+        check_known(named, self.columns, f"{self._table.uri} has no partition column", has)
         return conditions
 
     def _is_in_range(self, values: Mapping[str, Any]) -> bool:

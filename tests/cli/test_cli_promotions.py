@@ -137,7 +137,7 @@ def test_the_conditions_of_the_gate_are_options(probclass: Any, store: pc.ModelS
         assert reason in refused.out
     for options, problem in {
         "--floor accuracy": "floor must be one of 'prior', got 'accuracy'",
-        "--windows month": "windows must be a partition column of the table, got 'month'",
+        "--windows month": "windows: no partition column 'month'",
         "--metric ece --min-z 1": "has no standard error",
         "--force": "--force promotes without comparing",
     }.items():

@@ -314,7 +314,7 @@ def test_text_in_a_column_of_another_type_is_an_error(engine: str, column: str) 
         ("duckdb", "rows", {"posterior": "rows"}, "posterior must be"),
         ("duckdb", "rows", {"decision": "most"}, "decision by 'most' is unknown"),
         ("duckdb", "rows", {"prior": {"one": 1.0}}, "prior"),
-        ("duckdb", "rows", {"watch": {"fail": ["nulls"]}}, "scoring has no 'watch'"),
+        ("duckdb", "rows", {"watch": {"fail": ["nulls"]}}, "a scored row has no 'watch'"),
         ("postgres", "rows", {"columns": "c" * 64}, "of at most 63 bytes"),
         ("spark", "rows", {"columns": "${env:HOME}"}, "spark cannot have a column named"),
         ("duckdb", "rows", {"columns": "a\0b"}, "duckdb cannot have a column named"),

@@ -290,7 +290,7 @@ def test_a_column_with_the_name_of_a_part_comes_first(table: pa.Table) -> None:
         (
             "hour(tt)",
             pa.date32(),
-            "no column 'tt', which 'hour\\(tt\\)' is .*mean 't'",
+            "'hour\\(tt\\)' needs column 'tt'; the table has .*mean 't'",
         ),
     ],
 )

@@ -444,7 +444,7 @@ def test_batches_cover_the_pending_partitions_once(model: pc.Model, tmp_path: Pa
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"partition": "x > 1"}, "'x' is not a partition column of .*; it has 'month'"),
+        ({"partition": "x > 1"}, "has no partition column 'x'; .*it has 'month'"),
         ({"partition": [{"x": 1.0}]}, "needs values of partition columns of .*, which has 'month'"),
         (
             {"partition": pc.Partitions(catch_up=1)},

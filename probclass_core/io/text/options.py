@@ -12,7 +12,7 @@ from typing import Any, Self
 
 import pyarrow as pa
 
-from probclass_core.errors import TableMismatchError, suggest
+from probclass_core.errors import TableMismatchError, check_known
 from probclass_core.io.references import TableRef
 
 _COMPRESSED = r"(\.(gz|bz2|zst|lz4|br))?"
@@ -62,10 +62,8 @@ class TextOptions:
         given = {name: ref.options[name] for name in ref.options if name in supported}
         storage = {name: ref.options[name] for name in ref.options if name not in supported}
         if storage and "://" not in ref.uri:
-            name = next(iter(storage))
-            raise TableMismatchError(
-                f"{ref.uri}: unknown option {name!r}; there are {suggest(name, supported)}"
-            )
+            unknown = f"{ref.uri}: unknown option"
+            check_known(storage, supported, unknown, "there are", TableMismatchError)
         parsers: dict[str, Callable[[Any], Any]] = dict.fromkeys(supported, _text)
         parsers |= {"types": _types, "null": _texts, "names": _texts}
         try:

@@ -17,7 +17,7 @@ from pyarrow.fs import FileSystem
 
 from probclass_core.arrow.arrays import in_slices
 from probclass_core.arrow.types import common_type
-from probclass_core.errors import DataError, TableError, one_line, suggest
+from probclass_core.errors import DataError, TableError, check_known, one_line
 from probclass_core.io.failures import retry, translate_read_errors
 from probclass_core.io.filters import Where
 from probclass_core.io.parquet.dataset import DatasetTable
@@ -69,12 +69,8 @@ def text_table(ref: TableRef, name: str) -> TextTable:
     columns = _columns_of(found, text_format)
     stored = [field for field in columns if field.name not in found.partition_schema.names]
     schema = pa.schema([*stored, *found.partition_schema])
-    for name in options.types:
-        if name not in schema.names:
-            raise DataError(
-                f"{found.uri} has no column {name!r}, which options give a type; it has "
-                f"{suggest(name, schema.names)}"
-            )
+    unknown = f"options give a type, and {found.uri} has no column"
+    check_known(options.types, schema.names, unknown, error=DataError)
     log.info("%s: %s", found.uri, ", ".join(f"{field.name} {field.type}" for field in schema))
     return TextTable(found, text_format, schema)
 
