@@ -22,6 +22,7 @@ A module of commands is imported when one of them is asked for.
 """
 
 import importlib.util
+import os
 import sys
 
 _REQUIRED = ("click", "rich", "tomli_w")
@@ -29,6 +30,9 @@ _REQUIRED = ("click", "rich", "tomli_w")
 
 def main() -> None:
     """Run the console script ``probclass`` and end the process."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed, as by >&-
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w"))
     missing = [name for name in _REQUIRED if importlib.util.find_spec(name) is None]
     if missing:
         sys.stderr.write(
@@ -36,6 +40,10 @@ def main() -> None:
             "pip install 'probclass[cli]'\n"
         )
         sys.exit(1)
-    from probclass_core.cli.app import app
+    try:
+        from probclass_core.cli.app import app
 
-    app(prog_name="probclass")
+        app(prog_name="probclass")
+    except KeyboardInterrupt:  # while modules are imported; after that, `app` reports it
+        sys.stderr.write("error: interrupted.\n")
+        sys.exit(130)

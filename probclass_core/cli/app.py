@@ -16,6 +16,7 @@ A failure is one line on stderr, with exit code 2.
 from __future__ import annotations
 
 import dataclasses
+import errno
 import functools
 import inspect
 import os
@@ -34,7 +35,7 @@ import probclass_core
 from probclass_core.cli.messages import Messages, collected_messages, show_message
 from probclass_core.cli.options import FIELDS, EveryCommand, MadeOf, Parser
 from probclass_core.cli.project import defaults
-from probclass_core.errors import ProbClassError, nearest
+from probclass_core.errors import ProbClassError, nearest, one_line
 
 Tree = Mapping[str, "str | Tree"]
 """Modules by the names of their commands; a group of commands is a tree of its own."""
@@ -334,6 +335,7 @@ class OneLineErrors(Group):
         given = sys.argv[1:] if args is None else args
         with collected_messages(as_json="--json" in given) as messages:
             warnings: list[str] = []
+            full = False
             try:
                 code = super().main(args, *others, **kwargs)
                 sys.stdout.flush()
@@ -347,7 +349,10 @@ class OneLineErrors(Group):
                 show_message("error", "interrupted.")
             except BrokenPipeError:
                 code = _BROKEN_PIPE
-            if code == _BROKEN_PIPE:
+            except OSError as error:
+                code = _fail(error, f"{one_line(error)}.", messages)
+                full = error.errno == errno.ENOSPC
+            if full or code == _BROKEN_PIPE:
                 os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # which is flushed at exit
             for warning in warnings:
                 show_message("warning", warning)

@@ -167,7 +167,7 @@ Columns = Annotated[
 Names = Annotated[Sequence[str], Parser(parse_names)]
 DryRun = Annotated[bool, "List what would be removed; remove nothing."]
 Count = Annotated[int, click.IntRange(min=1)]
-Age = Annotated[float, click.FloatRange(min=0)]
+Age = Annotated[float, click.FloatRange(min=0, max=100_000)]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -82,6 +82,40 @@ def test_a_reader_that_goes_away_ends_a_command_quietly(options: list[str]) -> N
     assert (code, err) == (141, "")
 
 
+@pytest.mark.parametrize("options", [[], ["--json"]], ids=["text", "json"])
+def test_a_full_disk_below_stdout_is_one_line(options: list[str]) -> None:
+    with Path("/dev/full").open("w") as full:
+        code, _, err = run([*PROBCLASS, "estimators", *options], full.fileno())
+    assert code == 2
+    assert "No space left on device" in err
+    assert len(err.splitlines()) == 1
+
+
+@pytest.mark.parametrize("closed", ["1", "2"])
+@pytest.mark.parametrize(("command", "expected"), [("estimators", 0), ("estimators nope", 2)])
+def test_the_exit_code_is_the_same_without_stdout_and_stderr(
+    closed: str, command: str, expected: int
+) -> None:
+    shell = ["sh", "-c", f'exec "$@" {closed}>&-', "sh"]
+    code, out, err = run([*shell, *PROBCLASS, *command.split()])
+    assert code == expected
+    assert "Traceback" not in out + err
+
+
+def test_an_interrupt_while_modules_are_imported_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Interrupted:
+        def __getattr__(self, name: str) -> object:
+            raise KeyboardInterrupt
+
+    monkeypatch.setitem(sys.modules, "probclass_core.cli.app", Interrupted())  # type: ignore[arg-type]
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 130
+    assert capsys.readouterr().err == "error: interrupted.\n"
+
+
 @pytest.mark.parametrize("absent", ["click", "rich", "tomli_w"])
 def test_a_missing_package_is_named_with_the_command_that_installs_it(
     absent: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -111,6 +111,8 @@ def test_clean_lists_leftovers_and_removes_them(
         ("inspect nowhere", "nowhere does not exist"),
         ("inspect lake --format delta", "is not a Delta table"),
         ("clean lake --older-than -1", "--older-than"),
+        ("clean lake --older-than inf", "inf is not in the range"),
+        ("clean lake --older-than 1e20", "--older-than"),
     ],
 )
 def test_invalid_arguments_are_errors(
