@@ -78,7 +78,8 @@ def auto(
     fitted weights, see `block_weights`; the fewest that predict as well as all are kept:
 
     - ``"fast"``: a block for each column. Numbers are ``discretized``, text, bools and integers
-      with few values ``categorical``, lists and maps of terms ``multinomial``.
+      with few values ``categorical``, lists and maps of terms ``multinomial``; integers whose
+      values tell more than their bins are both.
     - ``"default"``: also a block for each of up to 60 pairs of columns that depend on each
       other within the classes, and of up to 20 pairs of numbers in finer bins, blocks for up to
       30 groups of three to five columns that tell of the class only together, and normal

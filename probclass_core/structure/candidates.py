@@ -69,7 +69,7 @@ class Candidates:
 
     def blocks(self) -> dict[str, list[Block]]:
         """The blocks to choose from, by what they are of."""
-        columns = [column.block(self.names.of(column.name)) for column in self._telling]
+        columns = [block for column in self._telling for block in column.alone(self.names)]
         several = self.profile.effort != "fast"
         pairs, groups = self._conditionals() if several else ([], [])
         in_finer_bins = several and not self.profile.has_times_without_groups

@@ -243,6 +243,8 @@ def _notes_on_blocks(
     used = [column for column in profile.columns.used if column.name in read]
     if integers := [column.name for column in used if column.is_category_of_numbers]:
         yield f"Integers taken as categories: {listed(integers)}."
+    if telling := [column.name for column in used if column.telling_values]:
+        yield f"Integers whose values tell more of the class than their bins: {listed(telling)}."
     if nulls := [column.name for column in used if column.null_level]:
         yield f"A null is a level of its own in {listed(nulls)}."
     unused = [column.name for column in profile.columns.used if column.name not in read]

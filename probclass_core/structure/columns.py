@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
@@ -55,6 +55,9 @@ _FEWEST_NULLS = 5
 _MOST_INTEGERS = 50
 """Largest number of different integers that may be categories."""
 
+_STRENGTH = 2.0
+"""Rows with the classes of its bin that count with those of a value."""
+
 _FEW_VALUES = 12
 """Largest number of different numbers that pairs and groups tell apart, as they do categories."""
 
@@ -96,6 +99,8 @@ class Column:
             of a category of numbers is a bin of its own.
         few_values: whether it is a number of so few values that these bins are its values,
             but for rare ones.
+        telling_values: whether the values of a number in bins also tell of the class what its bins
+            do not, such as an amount that only one kind of person has.
         has_squares: whether the squares of a number, which joint densities need, fit float64; not
             for parts of dates, whose last value is next to their first.
         is_part: whether it is a part of a date or time.
@@ -109,6 +114,7 @@ class Column:
     null_level: bool = False
     cuts: tuple[float, ...] = ()
     few_values: bool = False
+    telling_values: bool = False
     has_squares: bool = False
     is_part: bool = False
     is_text: bool = False
@@ -130,6 +136,13 @@ class Column:
         if self.shares_prior:
             options["shared_strength"] = LEAVE_ONE_OUT
         return Block(ESTIMATORS[self.kind], self.name, name, **options)
+
+    def alone(self, names: Names) -> Iterator[Block]:
+        """The blocks of this column alone: one, and one of its values if they tell more."""
+        yield self.block(names.of(self.name))
+        if self.telling_values:
+            values = replace(self, kind="category", shares_prior=True)
+            yield values.block(names.of(f"{self.name}, values"))
 
     def given(
         self, parents: Sequence[Column], names: Names, how: str = "", **options: Any
@@ -355,12 +368,23 @@ def _role(
         lower = np.unique(estimators[name].finalize(table, classes)["lower"].to_numpy())
         column = replace(column, cuts=tuple(lower[np.isfinite(lower)].tolist()))
         may_be_category = is_integer or nulls > 0 or column.is_text
-        if may_be_category and _are_whole(cells) and _are_categories(cells, np.array(column.cuts)):
-            column = replace(column, kind="category", cuts=_cuts_between(cells))
-        elif cells.exact and len(cells.values) <= _FEW_VALUES:
+        if may_be_category and _are_whole(cells):
+            column = _integers(column, cells)
+        if column.kind == "number" and cells.exact and len(cells.values) <= _FEW_VALUES:
             column = replace(column, cuts=_cuts_between(cells, _ROWS_OF_VALUE), few_values=True)
     shares = column.kind == "category" and cells.counts.shape[1] > 1
     return replace(column, shares_prior=shares and cells.counts.size <= _MOST_CELLS)
+
+
+def _integers(column: Column, cells: _Cells) -> Column:
+    """A number of whole values as categories, or in bins and by its values, if these tell more."""
+    cuts = np.array(column.cuts)
+    if len(cells.values) > _MOST_INTEGERS:
+        affordable = cells.counts.size <= _MOST_CELLS
+        return replace(column, telling_values=affordable and _tell_beyond_bins(cells, cuts))
+    if _are_categories(cells, cuts):
+        return replace(column, kind="category", cuts=_cuts_between(cells))
+    return column
 
 
 def without_copies(columns: Columns, sample: pa.Table) -> Columns:
@@ -473,13 +497,44 @@ def _cuts_between(cells: _Cells, rows: float = 0.0) -> tuple[float, ...]:
 
 def _are_categories(cells: _Cells, cuts: FloatArray) -> bool:
     """Whether integers tell more of the class as categories than in bins."""
-    if not cells.exact or len(cells.values) > _MOST_INTEGERS:
-        return False
-    bins = np.zeros((len(cuts) + 1, cells.counts.shape[1]))
-    np.add.at(bins, np.searchsorted(cuts, cells.values.to_numpy(), side="right"), cells.counts)
-    # The gain that levels without meaning reach by chance grows with their number.
-    chance = 0.5 * (len(cells.counts) - len(bins)) * (bins.shape[1] - 1)
+    _, bins = _in_bins(cells, cuts)
+    chance = _gain_by_chance(cells.counts, bins)
     return left_out_log_loss(cells.counts) + chance < left_out_log_loss(bins)
+
+
+def _tell_beyond_bins(cells: _Cells, cuts: FloatArray) -> bool:
+    """Whether values tell of the class what their bins do not.
+
+    The class of each row is predicted by the other rows of its bin, and then by those of its value
+    as well::
+
+        P(c | bin)   = ( n_c(bin) − 1 + P(c) ) / n(bin)
+        P(c | value) = ( n_c(value) − 1 + s P(c | bin) ) / ( n(value) − 1 + s )
+    """
+    bin_of, bins = _in_bins(cells, cuts)
+    value, label = np.nonzero(cells.counts)
+    rows, place = cells.counts[value, label], bin_of[value]
+    one = np.minimum(rows, 1.0)
+    prior = bins.sum(axis=0)[label] / bins.sum()
+    by_bin = (bins[place, label] - one + prior) / (bins.sum(axis=1)[place] - one + 1.0)
+    of_value = cells.counts.sum(axis=1)[value]
+    by_value = (rows - one + _STRENGTH * by_bin) / (of_value - one + _STRENGTH)
+    gain = float(rows @ np.log(by_value / by_bin))
+    return gain > _gain_by_chance(cells.counts, bins)
+
+
+def _in_bins(cells: _Cells, cuts: FloatArray) -> tuple[IntArray, FloatArray]:
+    """The bin of each number, ``(m,)``, and the counts of the bins by class."""
+    bin_of = np.searchsorted(cuts, cells.values.to_numpy(zero_copy_only=False), side="right")
+    bins = np.zeros((len(cuts) + 1, cells.counts.shape[1]))
+    np.add.at(bins, bin_of, cells.counts)
+    return bin_of, bins
+
+
+def _gain_by_chance(values: FloatArray, bins: FloatArray) -> float:
+    """Nats that values without meaning gain over bins, which grow with their number."""
+    classes = len(bins[0])
+    return 0.5 * (len(values) - len(bins)) * (classes - 1)
 
 
 def _squares_fit(values: pa.ChunkedArray) -> bool:

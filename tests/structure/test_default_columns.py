@@ -35,6 +35,30 @@ def test_numbers_of_few_values_interact_as_text_does(codes: pa.DataType, unit: f
     assert pc.evaluate(model, rows[1000:]).accuracy > 0.87  # 0.9 is the best possible
 
 
+def _amounts(rows: int, seed: int = 0) -> pa.Table:
+    """Amounts of 500 kinds, each of one class; and amounts and sizes that only grow with it."""
+    random = np.random.default_rng(seed)
+    kinds = np.random.default_rng(1).permutation(500) % 2
+    amount, size = random.integers(0, 500, rows), random.integers(0, 900, rows)
+    label = np.where(random.random(rows) < 0.1, random.integers(0, 2, rows), kinds[amount])
+    grows = label * 20 + random.integers(0, 100, rows)
+    return pa.table({"amount": amount * 37, "grows": grows, "size": size, "y": label})
+
+
+def test_a_number_whose_values_tell_what_its_bins_do_not_is_known_by_them() -> None:
+    rows = _amounts(4000)
+    model = pc.fit(rows, label="y")
+    assert pc.evaluate(model, _amounts(4000, seed=2)).accuracy > 0.93  # 0.95 is the best possible
+    shifted = rows.set_column(0, "amount", pa.array(rows["amount"].to_numpy() + 1))
+    assert np.isfinite(model.predict_proba(shifted)).all()  # values that training never saw
+
+
+def test_a_number_that_its_bins_say_all_of_is_not_known_by_its_values() -> None:
+    spec = pc.ModelSpec.auto(_amounts(4000), "y")
+    values = [block.columns for block in spec.blocks if str(block.name).endswith(", values")]
+    assert values == [("amount",)]
+
+
 def test_no_column_is_given_a_part_of_a_date() -> None:
     """The rows of a month know its weather, and those of the same month a year later do not."""
     random = np.random.default_rng(0)
