@@ -109,7 +109,7 @@ AT_ONCE: list[tuple[type, dict[str, Any], str]] = [
     (ProbClassScoreOperator, {"source": str(ADULT), "partition": None}, "no column 'temperature'"),
     (ProbClassScoreOperator, {"sink": "{source}/scored"}, "write the scored table outside"),
     (ProbClassSummarizeOperator, {"shard": "all"}, "'all' is not a shard"),
-    (ProbClassPlanBatchesOperator, {"partitions": [("hour", "==", "3")]}, "not a partition"),
+    (ProbClassPlanBatchesOperator, {"partitions": [("hour", "==", "3")]}, "no partition column"),
     (ProbClassScoreOperator, {"deleted": "drop"}, "deleted must be one of"),
     (ProbClassPromoteOperator, {"metric": "cost"}, "needs a decision with costs"),
 ]
