@@ -191,6 +191,9 @@ def _located(value: str, path: Path) -> str:
 def _unknown(
     path: Path, where: str, name: str, keys: Iterable[str], tables: Iterable[str] = ()
 ) -> str:
+    if name in [*keys, *tables]:
+        table = ".".join([*where.strip("[] ").split(), name])
+        return f"{path}: {where}{name!r} is a command; its options are a table, [{table}]."
     hint = nearest(name, [*keys, *tables])
     if not hint:
         commands = ", and a table for each command, such as [fit]" if tables else ""

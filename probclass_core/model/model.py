@@ -124,6 +124,9 @@ class Model(Report, ModelMethods):
             object.__setattr__(self, "inputs", digest)
         return self
 
+    def __hash__(self) -> int:
+        return hash(self.id)
+
     @cached_property
     def id(self) -> str:
         """Content id, 64 hexadecimal digits: a checksum of the spec and all tables."""

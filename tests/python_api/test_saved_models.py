@@ -31,6 +31,7 @@ def test_a_saved_model_is_loaded_as_it_was(
     assert [file.name for file in path.parent.iterdir()] == ["penguins"]
     loaded = pc.load(path)
     assert loaded.id == model.id
+    assert {loaded, model} == {model}
     assert loaded.training["rows"] == penguins.num_rows
     assert loaded.predict(penguins) == model.predict(penguins)
     assert {file.suffix for file in path.iterdir()} == {".arrow", ".json"}
