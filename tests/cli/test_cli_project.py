@@ -105,7 +105,7 @@ def test_the_spec_or_what_derives_it_is_chosen_as_the_command_line_says(project:
         ("[fit]\nwher = 'x > 1'", r"unknown key \[fit\] 'wher'\. Did you mean 'where'"),
         ("[fit]\ncache = 'yes'", r"\[fit\] cache must be true or false, got 'yes'"),
         ("fit = 3", r"'fit' is a command; its options are a table, \[fit\]"),
-        ("[table]\ninspect = 3", r"\[table\] 'inspect' is a command; .* a table, \[table.inspect\]"),
+        ("[table]\ninspect = 3", r"\[table\] .inspect. is a command; .*, \[table.inspect\]"),
         ("[models]\nx = 'x'", r"unknown key \[models\] 'x'\. Keys are 'delete'"),
         ("[models.prun]\nx = 'x'", r"unknown key \[models\] 'prun'\. Did you mean 'prune'"),
         ("[fit]\njson = true", r"unknown key \[fit\] 'json'"),
