@@ -60,6 +60,8 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     """Change links between files of the repository to links between pages of the site."""
     if page.is_homepage:
         page.meta["hide"] = ["navigation"]
+    if page.file.src_uri.startswith(("api/", "decision-records")):
+        page.meta["search"] = {"boost": 0.3}  # guides come first
     sources = {uri: path for path, uri in OTHER_PAGES.items()}
     folder = posixpath.dirname(sources.get(page.file.src_uri, f"docs/{page.file.src_uri}"))
 
