@@ -125,9 +125,9 @@ def checked_number(
     inside = least <= number <= most and not (above and number == least)
     if inside and math.isfinite(number) and not (whole and number % 1.0):
         return int(number) if whole else number
-    bounds = f"{'above' if above else 'of at least'} {least:,g}"
+    bounds = f"{'above' if above else 'of at least'} {least:,.15g}"
     if most < math.inf:
-        bounds = f"from {least:,g} to {most:,g}"
+        bounds = f"from {least:,.15g} to {most:,.15g}"
     kind = "a whole number" if whole else "a number"
     raise SpecError(f"{name} must be {kind} {bounds}, got {shown(value)}{fix}.")
 

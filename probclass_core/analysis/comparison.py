@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 import numpy as np
 import pyarrow as pa
 
+from probclass_core.arguments import checked_number
 from probclass_core.arrow.arrays import FloatArray
 from probclass_core.display import Part, Report, ShortRepr, TablePart
 from probclass_core.errors import DataError, SpecError, check_known, expect, naming, one_of, shown
@@ -221,12 +222,11 @@ def _log_prior(names: Sequence[str], prior: Mapping[str, float] | None) -> Float
         raise SpecError(
             f"prior must give a number for each of {one_of(names)}, got {shown(prior)}."
         )
-    odds = {str(name): value for name, value in prior.items()}
-    for name, value in odds.items():
-        number = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
-        if not (number and 0.0 < value < math.inf):
-            raise SpecError(f"prior of model {name!r} must be a number above 0, got {value!r}.")
-    log_odds: FloatArray = np.log([float(odds[name]) for name in names])
+    odds = {
+        str(name): checked_number(f"prior of model {name!r}", value, above=True)
+        for name, value in prior.items()
+    }
+    log_odds: FloatArray = np.log([odds[name] for name in names])
     if np.ptp(log_odds) > _MAX_LOG_PRIOR_ODDS:
         raise SpecError(
             f"prior odds of more than e^{_MAX_LOG_PRIOR_ODDS:.0f} decide the comparison by "
