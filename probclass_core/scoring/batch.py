@@ -115,7 +115,7 @@ class BatchScorer:
         for name in columns:
             if columns.count(name) > 1:
                 raise SpecError(f"column {name!r} is listed twice in columns; list it once.")
-        self._model = model
+        self._model, self._ids = model, pa.array([], pa.string())
         self.compiled_rule = model.compile_rule(options.decision)
         self.log_ratio = None if prior is None else model.log_ratio(prior)
         if options.rarity or options.rare is not None:
@@ -162,7 +162,7 @@ class BatchScorer:
         yield {"log_density": double}, self._log_density
         if self.quantiles is not None:
             yield {"rarity": double} | ({} if rare is None else {"rare": pa.bool_()}), self._rarity
-        yield {"model_id": pa.string()}, lambda of: [pa.repeat(model.id, len(of.rows))]
+        yield {"model_id": pa.string()}, lambda of: [self._model_ids(len(of.rows))]
         if self.contributions is not None:
             kinds = dict.fromkeys(self.contributions.columns, double)
             if "runner_up" in kinds:
@@ -201,6 +201,13 @@ class BatchScorer:
             columns.extend(compute(decided))
         # Columns get the types of the schema: text that is read as dictionaries is written as text.
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
+
+    def _model_ids(self, rows: int) -> pa.Array:
+        """The id of the model, for each row; batches share the memory of its 64 digits."""
+        ids = self._ids
+        if len(ids) < rows:
+            self._ids = ids = pa.repeat(self._model.id, rows)
+        return ids[:rows]
 
     def _classes(self, positions: IntArray) -> pa.Array:
         return take_classes(self._model.classes, positions)
