@@ -474,3 +474,13 @@ def test_a_damaged_file_among_many_small_ones_is_named(tmp_path: Path) -> None:
     spec = pc.ModelSpec("label", [pc.Block("categorical", ["t"])])
     with pytest.raises(TableError, match=r"cannot read column 't' of .*037\.parquet"):
         pc.fit(tmp_path, spec)
+
+
+def test_an_index_outside_its_dictionary_is_an_error(tmp_path: Path) -> None:
+    """Arrow writes and reads it without an error."""
+    values, indices = pa.array(["a", "b", "c"]), pa.array([0, 1, 2, 3], pa.int32())
+    text = pa.DictionaryArray.from_arrays(indices, values, safe=False)
+    table = pa.table({"label": ["x", "y", "x", "y"], "t": text})
+    pq.write_table(table, tmp_path / "rows.parquet", write_statistics=False)
+    with pytest.raises(TableError, match=r"column 't' of \S+: index 3 is not in its dictionary"):
+        pc.fit(tmp_path, pc.ModelSpec("label", [pc.Block("categorical", ["t"])]))
