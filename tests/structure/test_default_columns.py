@@ -59,6 +59,24 @@ def test_a_number_that_its_bins_say_all_of_is_not_known_by_its_values() -> None:
     assert values == [("amount",)]
 
 
+@pytest.mark.parametrize("others", [[], ["x"]])
+def test_codes_are_as_good_as_integers_as_they_are_as_text(others: list[str]) -> None:
+    """As text they are categories in any case; rows of a code alone are equal, and no copies."""
+    random = np.random.default_rng(0)
+    shop = random.integers(1000, 1300, 6000)
+    log_odds = random.normal(0.0, 1.5, 1300)[shop]
+    label = random.random(6000) < 1.0 / (1.0 + np.exp(-log_odds))
+    rows = pa.table({"shop": shop, "x": random.normal(size=6000), "y": label})
+    rows = rows.select(["shop", *others, "y"])
+    as_text = rows.set_column(0, "shop", rows["shop"].cast(pa.string()))
+    losses = []
+    for table in rows, as_text:
+        model = pc.fit(table[:4000], label="y")
+        losses.append(pc.evaluate(model, table[4000:]).log_loss)
+    assert losses[0] == pytest.approx(losses[1], rel=0.01)
+    assert losses[0] < 0.6  # bins are near the 0.69 of the prior
+
+
 def test_no_column_is_given_a_part_of_a_date() -> None:
     """The rows of a month know its weather, and those of the same month a year later do not."""
     random = np.random.default_rng(0)

@@ -38,14 +38,20 @@ HASH, COUNT = "__hash__", "__count__"
 def equal_rows_are_copies(sample: pa.Table) -> bool:
     """Whether rows with the same values are copies of one, as no two rows agree by chance.
 
-    They are if there are such rows, and a number that differs in most rows of the sample.
+    They are if there are such rows, and a number that differs in most of the different rows, and in
+    a third of all rows, or, if it is a fraction, in nearly all different ones. Codes and rounded
+    numbers do not: where they are all that a model reads, many rows are equal.
     """
-    return pc.max(sample[COUNT]).as_py() > 1.0 and any(
-        is_number_type(field.type)
-        and 2 * pc.count_distinct(sample[field.name]).as_py() > len(sample)
-        for field in sample.schema
-        if field.name not in (HASH, COUNT)
-    )
+    rows, different_rows = pc.sum(sample[COUNT]).as_py(), len(sample)
+    if pc.max(sample[COUNT]).as_py() <= 1.0:
+        return False
+    for field in sample.schema:
+        if is_number_type(field.type) and field.name not in (HASH, COUNT):
+            different = pc.count_distinct(sample[field.name]).as_py()
+            is_fine = pa.types.is_floating(field.type) and 10 * different > 9 * different_rows
+            if 2 * different > different_rows and (3 * different > rows or is_fine):
+                return True
+    return False
 
 
 @dataclass(frozen=True)
