@@ -473,7 +473,7 @@ def _reason_to_leave_out(
                 return "they number the rows"
     present = cells.counts > 0.0
     one_to_one = (present.sum(axis=0) == 1).all() and (present.sum(axis=1) == 1).all()
-    if cells.exact and one_to_one:
+    if statistics.spec.label is not None and cells.exact and one_to_one:
         return f"they are copies of the label {statistics.spec.label!r}"
     return None
 

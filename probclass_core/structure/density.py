@@ -9,6 +9,7 @@ classes Friedman et al., "Bayesian network classifiers", 1997).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -105,4 +106,4 @@ def unlabeled_blocks(profile: Profile) -> tuple[list[Block], list[str]]:
             f"{profile.statistics.rows:,} rows, a sample."
         )
     rest = [column for column in used if column.name not in numbers]
-    return [neighbors, *(column.block(names.of(column.name)) for column in rest)], notes
+    return [neighbors, *network(replace(profile, effort="fast"), rest, names)], notes

@@ -259,3 +259,27 @@ def test_the_gate_does_not_compare_densities_of_other_columns(
         assert differs in str(refused.reason)
     with pytest.raises(SpecError, match="the metric log_loss needs a model with a label"):
         pc.promote_if_better(store, both, table.slice(1000), gate=pc.Gate("log_loss"))
+
+
+def test_a_value_that_is_there_or_not_is_a_column_of_the_default(table: pa.Table) -> None:
+    values = np.where(np.random.default_rng(1).random(table.num_rows) < 0.9, 5.0, np.nan)
+    rows = table.append_column("five", pa.array(values, from_pandas=True))
+    assert "five" in pc.ModelSpec.auto(rows, None).features
+
+
+def test_the_default_knows_at_which_hours_rows_usually_come(table: pa.Table) -> None:
+    random = np.random.default_rng(2)
+    minutes = random.uniform(0, 60 * 24 * 300, table.num_rows).astype("timedelta64[m]")
+    rows = table.append_column("at", pa.array(np.datetime64("2024-01-01T00:00:00") + minutes))
+    model = pc.fit(rows, pc.ModelSpec.auto(rows, None))
+    noon = rows.set_column(4, "at", pa.array([np.datetime64("2024-05-01T12:00:00")] * len(rows)))
+    drift = [pc.health(model, data).columns["hour(at)"].drift for data in (rows, noon)]
+    assert drift[0] == pytest.approx(0.0, abs=0.01)
+    assert drift[1] is not None
+    assert drift[1] > 0.3
+
+
+def test_neighbors_of_several_numbers_do_not_say_how_one_is_distributed(table: pa.Table) -> None:
+    model = pc.fit(table, pc.ModelSpec.auto(table, None, exclude="part"))
+    with pytest.raises(pc.errors.NotSupportedError, match="no distribution of column 'x'"):
+        model.plot.effect("x")

@@ -303,8 +303,11 @@ class KnnDensityLikelihood:
         self._references = functools.cache(self._reference)
 
     def marginal(self, column: str) -> Curve | None:
-        """The density around the points of a column; its integral has no bound."""
-        if column not in self.features:
+        """The density around the points of a column; its integral has no bound.
+
+        None if nulls are means: a row of this column alone has the density at the means of others.
+        """
+        if column not in self.features or (self.center is not None and len(self.features) > 1):
             return None
         names = pa.schema([(name, pa.float64()) for name in self.features])
         curve = derive(self, column, names)
