@@ -452,13 +452,13 @@ def whole_numbers(column: pa.Array | pa.ChunkedArray, where: str) -> pa.Array | 
 
 
 def as_recorded(column: pa.Array, recorded: pa.Field) -> pa.Array:
-    """A column with bools where training had bools, and with 0 and 1 where it had integers.
+    """A column with bools where training had bools, and with 0 and 1 where it had numbers.
 
     Categories are compared as text, and ``true`` is not ``1``.
 
     Args:
         column: values of any type.
-        recorded: the column in training, of bools or integers.
+        recorded: the column in training, of bools or numbers.
 
     Raises:
         DataError: if training had bools, and a number is neither 0 nor 1.

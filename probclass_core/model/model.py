@@ -32,7 +32,7 @@ from probclass_core.arrow.arrays import FloatArray, as_recorded, as_table, batch
 from probclass_core.arrow.bundle import Bundle, json_digest
 from probclass_core.arrow.parts import TimeZones, select, source_columns, time_zones
 from probclass_core.arrow.rows import Rows
-from probclass_core.arrow.types import type_names
+from probclass_core.arrow.types import is_number_type, type_names
 from probclass_core.attached import ModelMethods
 from probclass_core.display import Part, Report
 from probclass_core.errors import NotSupportedError, SpecError, expect, one_of
@@ -214,12 +214,12 @@ class Model(Report, ModelMethods):
         }
 
     @cached_property
-    def _bools_and_integers(self) -> list[tuple[int, pa.Field]]:
-        """Positions and fields of the features that were bools or integers in training."""
+    def _bools_and_numbers(self) -> list[tuple[int, pa.Field]]:
+        """Positions and fields of the features that were bools or numbers in training."""
         return [
             (at, one)
             for at, one in enumerate(self.features)
-            if pa.types.is_boolean(one.type) or pa.types.is_integer(one.type)
+            if pa.types.is_boolean(one.type) or is_number_type(one.type)
         ]
 
     def rows(self, batch: pa.RecordBatch | Rows) -> Rows:
@@ -227,7 +227,7 @@ class Model(Report, ModelMethods):
         if isinstance(batch, Rows):
             return batch
         batch = select(batch, self.spec.features, self.time_zones)
-        for at, one in self._bools_and_integers:
+        for at, one in self._bools_and_numbers:
             column = batch.column(at)
             if (recorded := as_recorded(column, one)) is not column:
                 batch = batch.set_column(at, one.name, recorded)

@@ -220,7 +220,7 @@ def test_rows_that_a_model_cannot_score_are_refused(
         model.predict(scored)
 
 
-@pytest.mark.parametrize("trained", [bool, int])
+@pytest.mark.parametrize("trained", [bool, int, float])
 @pytest.mark.parametrize("scored", [[True, False, None], [1, 0, None], [1.0, 0.0, math.nan]])
 def test_a_bool_is_scored_as_0_and_1_are(trained: type, scored: list[Any]) -> None:
     rows = {"x": [trained(n % 3 == 0) for n in range(30)], "label": ["a", "b", "b"] * 10}
