@@ -28,9 +28,8 @@ class ProbClassPromoteOperator(ProbClassEvaluateOperator):
     are recorded in the store. A challenger that does not pass is refused: it may be below a floor,
     not better than the champion or not surely so, trained on the rows that it is judged on, or a
     version from which the alias was rolled back. A refusal is recorded in the ledger of promotions,
-    logged as a warning, returned, and published as an event of `refusal_outlets`; the outlets get
-    an event only if the champion has changed. If the alias already names the challenger, the task
-    changes nothing and succeeds, so a retry is harmless.
+    logged as a warning, returned, and published as an event of `refusal_outlets`. If the alias
+    already names the challenger, the task changes nothing and succeeds, so a retry is harmless.
 
     Args:
         model: the challenger, ``name@alias`` or ``name@id``.
@@ -51,6 +50,8 @@ class ProbClassPromoteOperator(ProbClassEvaluateOperator):
             retry. The result is pushed to XCom in each case; only a task that succeeds has asset
             events.
         refusal_outlets: assets that get an event if the challenger is refused.
+        outlets: assets that get an event if the challenger is the champion now, also if it was
+            before the task.
         kwargs: source, store, partition, where, workers and the connections, see
             `ProbClassOperator`; missing_labels, see `ProbClassEvaluateOperator`; arguments of
             `BaseOperator`. The rows must be labeled.

@@ -53,10 +53,10 @@ class ProbClassScoreOperator(ProbClassOperator):
         options: mapping of the fields of `probclass_core.ScoringOptions`.
         deleted: partitions of the sink that are gone from the source: ``"keep"`` and report them,
             ``"remove"`` each in one step, or ``"fail"`` before anything is written.
-        changed: assets that get an event if a partition was scored or removed, and after a retry;
-            `outlets` get one whenever the task succeeds. In a DAG whose runs have partitions, those
-            get one for each partition that the run has scored, with its values as partition key,
-            such as ``"2014-01"`` or ``"eu|2014-01"``.
+        changed: assets that get an event if a partition was scored or removed, and after a retry.
+        outlets: assets that get an event whenever the task succeeds. In a DAG whose runs have
+            partitions, they get one for each partition that the run has scored, with its values as
+            partition key, such as ``"2014-01"`` or ``"eu|2014-01"``.
         kwargs: source, store, partition, where, workers and the connections, see
             `ProbClassOperator`; arguments of `BaseOperator`.
 
