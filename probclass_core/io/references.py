@@ -91,6 +91,11 @@ class TableRef:
         return cls(str(table))
 
 
+def recorded_uri(uri: str) -> str:
+    """A path or URI as records name it, however it is spelled: absolute, without credentials."""
+    return hide_credentials(uri.rstrip("/") if "://" in uri else str(Path(uri).absolute()))
+
+
 def split_pattern(uri: str) -> tuple[str, str | None]:
     """Split a path or URI before the first name with a wildcard.
 

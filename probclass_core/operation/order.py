@@ -21,7 +21,7 @@ from typing import Any
 
 import pyarrow.compute as pc
 
-from probclass_core.errors import ProbClassError, SpecError, hide_credentials, one_of
+from probclass_core.errors import ProbClassError, SpecError, one_of
 from probclass_core.io.filters import (
     Condition,
     Where,
@@ -31,7 +31,7 @@ from probclass_core.io.filters import (
     typed_partition,
 )
 from probclass_core.io.open import open_table
-from probclass_core.io.references import TableRef
+from probclass_core.io.references import TableRef, recorded_uri
 from probclass_core.io.table import Source
 from probclass_core.store.model_store import ModelStore
 
@@ -92,7 +92,7 @@ def judged_beyond(
     Returns:
         The partition as text; None if it is not newer, or the ledger does not name one.
     """
-    uri = None if table.uri is None else hide_credentials(table.uri)
+    uri = None if table.uri is None else recorded_uri(table.uri)
     named = {column for column, *_ in _of_partitions(table, partition, where) or ()}
     columns = [name for name in table.partition_columns if name in named or not named]
     for entry in store.ledger(name, alias):
@@ -117,7 +117,7 @@ def rows_judged(
         partition: partition of the rows.
         where: conditions of the rows; equalities of partition columns alone are a partition.
     """
-    uri = None if table.uri is None else hide_credentials(table.uri)
+    uri = None if table.uri is None else recorded_uri(table.uri)
     if not isinstance(where, pc.Expression):
         conditions = typed_conditions(table.schema, partition, where)
         equal = {column: value for column, operator, value in conditions if operator == "=="}
@@ -217,12 +217,12 @@ def changed_since_scored(
     """
     if name not in store.models():
         return []
-    table, uri = open_table(source), TableRef.parse(sink).uri
+    table, uri = open_table(source), recorded_uri(TableRef.parse(sink).uri)
     column, last = time_column(table, partition)
     columns = table.partition_columns
     scored: dict[Any, dict[str, Mapping[str, Any]]] = {}
     for record in store.scorings(name):
-        for part in record.partitions if record.sink == uri else ():
+        for part in record.partitions if recorded_uri(record.sink) == uri else ():
             if {*part["partition"]} == {*columns}:
                 typed = typed_partition(table.schema, part["partition"])
                 of_value = scored.setdefault(typed[column], {})

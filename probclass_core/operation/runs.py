@@ -30,7 +30,7 @@ from probclass_core.execution.engine import EngineOption
 from probclass_core.execution.progress import ProgressOption
 from probclass_core.io.filters import Condition, partition_text
 from probclass_core.io.open import open_table
-from probclass_core.io.references import TableRef
+from probclass_core.io.references import TableRef, recorded_uri
 from probclass_core.io.selection import Selection, count_labels
 from probclass_core.io.table import Source
 from probclass_core.model.decision import DecisionOption
@@ -355,8 +355,8 @@ def judge_served(
             provenance={**on, **(provenance or {})},
         )
 
-    scored = TableRef.parse(sink).uri
-    scorings = [record for record in store.scorings(name) if record.sink == scored]
+    uri = recorded_uri(TableRef.parse(sink).uri)
+    scorings = [one for one in store.scorings(name) if recorded_uri(one.sink) == uri]
     served = _version_that_scored(store, scorings, partition)
     if served is not None and not served.is_readable:
         log.warning(

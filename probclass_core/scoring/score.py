@@ -22,7 +22,7 @@ from probclass_core.execution.open import open_engine
 from probclass_core.execution.progress import ProgressOption, RowCounter, draws_progress
 from probclass_core.io.filters import Where, partition_text
 from probclass_core.io.open import open_table
-from probclass_core.io.references import TableRef
+from probclass_core.io.references import TableRef, recorded_uri
 from probclass_core.io.sink import ColumnChanges, TypedPartition
 from probclass_core.model.model import Model, ModelOption, as_model
 from probclass_core.scoring.options import ScoringOption, ScoringOptions
@@ -189,7 +189,8 @@ def _failed_before(
     if store is None or version is None:
         return []
     stopped = unscored(store.scorings(version.model))
-    return [one["partition"] for record, one in stopped if record.sink == sink]
+    uri = recorded_uri(sink)
+    return [one["partition"] for record, one in stopped if recorded_uri(record.sink) == uri]
 
 
 def _id(store: ModelStore | None, ref: str) -> str:

@@ -28,6 +28,7 @@ from probclass_core.arrow.bundle import as_json, json_digest, plain_json
 from probclass_core.display import ShortRepr
 from probclass_core.errors import StoreError, hide_credentials
 from probclass_core.io.filesystem import Location
+from probclass_core.io.references import recorded_uri
 from probclass_core.store.promotions import Promotion, counted
 from probclass_core.store.records import (
     MANIFEST,
@@ -219,8 +220,9 @@ def unscored(
     found: dict[Any, tuple[ScoringRecord, Mapping[str, Any]]] = {}
     for record in records:
         for one in record.partitions:
-            for place, (first, stopped) in [*found.items()]:
-                if first.sink == record.sink and is_part_of(one["partition"], stopped["partition"]):
+            sink, _ = _place(record.sink, one)
+            for place, (_, stopped) in [*found.items()]:
+                if place[0] == sink and is_part_of(one["partition"], stopped["partition"]):
                     del found[place]
         for one in record.stopped:
             first, _ = found.get(_place(record.sink, one), (record, one))
@@ -270,7 +272,7 @@ def scoring_records(
                 version=version.id,
                 id=file_name(time, digest),
                 created=time,
-                sink=report.uri,
+                sink=recorded_uri(report.uri),
                 partitions=chosen,
                 provenance=plain,
                 stopped=[] if start else stopped[:_MAX_PARTITIONS],
@@ -300,7 +302,7 @@ def _unusual(column: Mapping[str, Any]) -> float:
 
 
 def _place(sink: str, one: Mapping[str, Any]) -> tuple[str, frozenset[tuple[str, str]]]:
-    return sink, _texts(one.get("partition"))
+    return recorded_uri(sink), _texts(one.get("partition"))
 
 
 def _texts(partition: Any) -> frozenset[tuple[str, str]]:

@@ -35,7 +35,8 @@ def test_only_a_better_version_is_promoted_and_the_exit_code_says_so(
     assert first.out == f"iris@champion is {poor[:12]}: there is no champion yet\n"
     entry = probclass(f"promote iris@good {gate} --json").json
     assert (entry["action"], entry["id"], entry["previous"]) == ("promoted", good, poor)
-    rows = {"source": "judged.parquet", "where": [["sepal_width", ">", "2"]]}
+    judged = str(probclass.folder / "judged.parquet")
+    rows = {"source": judged, "where": [["sepal_width", ">", "2"]]}
     assert entry["provenance"] == rows
     assert store.evaluations(f"iris@{good}")[-1].on == rows
 

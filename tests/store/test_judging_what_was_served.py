@@ -13,6 +13,7 @@ from sample_models import write_in_another_format
 
 import probclass_core as pc
 from probclass_core.errors import SpecError, StoreError
+from probclass_core.operation.order import changed_since_scored
 from probclass_core.operation.runs import Judgment, judge_served
 
 SPEC = pc.ModelSpec(label="late", blocks=[pc.Block("gaussian_diagonal", ["x"])])
@@ -82,6 +83,21 @@ def test_what_a_version_of_another_format_scored_is_not_judged(
     assert (judgment.served, judgment.promotion) == (None, None)
     assert judgment.champion.id == champion.id
     assert f"{champion.short} is in a format that this release does not read" in caplog.text
+
+
+def test_records_are_of_the_same_tables_however_their_paths_are_spelled(
+    store: pc.ModelStore, lake: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    champion = store.resolve("late@champion")
+    monkeypatch.chdir(lake.parent)
+    pc.score(champion, "lake", "./scored", partition={"week": 3}, store=store)
+    monkeypatch.chdir("/")
+    sink = f"{lake.parent}/scored/"
+    judgment = judge_served(store, "late", lake, sink, {"week": 3}, fallback=None)
+    assert judgment.served == champion
+    write_rows(lake / "week=3", pa.table({"x": [0.5], "late": [True]}))
+    week = {"week": 4}
+    assert "had 400 rows" in str(changed_since_scored(store, "late", f"{lake}/", sink, week, 7))
 
 
 def test_no_fallback_returns_to_a_version_of_another_format(

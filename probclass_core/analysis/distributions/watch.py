@@ -20,6 +20,7 @@ from probclass_core.analysis.distributions.health import ColumnHealth, Health
 from probclass_core.analysis.evaluation import Evaluation
 from probclass_core.arguments import checked_number, from_fields
 from probclass_core.arrow.parts import is_date_part
+from probclass_core.display import counted
 from probclass_core.errors import HealthError, SpecError, check_known, one_of
 
 CHECKS = ("missing", "nulls", "unseen", "outside", "rare", "drift", "prior", "rows")
@@ -325,8 +326,8 @@ def _changed_rows(factor: float, rows: int, before: Mapping[str, Health]) -> Ite
     if change > max(math.log(factor), SURE * math.sqrt(1 / rows + 1 / usual)):
         others = " and the others more unlike" if len(before) > 1 else ""
         sentence = (
-            f"The partition has {rows:,} rows, {name} had {usual:,}{others}; the limit is a factor "
-            f"of {factor:.4g}."
+            f"The partition has {counted(rows, 'row')}, {name} had {usual:,}{others}; the limit is "
+            f"a factor of {factor:.4g}."
         )
         limit = usual * (factor if rows > usual else 1 / factor)
         yield Verdict("rows", sentence, rows, limit, reference=name)
