@@ -16,7 +16,6 @@ import logging
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -404,7 +403,7 @@ def judge_served(
                 moved = to_prior(prior_of or champion, champion, f"class prior: {reason}")
     late: list[Judgment] = []
     for unjudged in _unjudged(store, scorings, table, on, catch_up):
-        with suppress(MissingLabelsError):  # a later call judges it
+        try:
             late.append(
                 judge_served(
                     store,
@@ -418,6 +417,10 @@ def judge_served(
                     **reading,
                 )
             )
+        except MissingLabelsError:
+            pass  # a later call judges it
+        except (DataError, TableError) as error:
+            log.warning("%s is not judged: %s", partition_text(unjudged), error)
     return Judgment(
         partition=dict(partition),
         served=served,

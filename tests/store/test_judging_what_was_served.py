@@ -100,6 +100,19 @@ def test_records_are_of_the_same_tables_however_their_paths_are_spelled(
     assert "had 400 rows" in str(changed_since_scored(store, "late", f"{lake}/", sink, week, 7))
 
 
+def test_a_partition_before_that_cannot_be_judged_does_not_stop_the_judgment(
+    store: pc.ModelStore, lake: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    champion = store.resolve("late@champion")
+    for week in (2, 3):
+        sink = lake.parent / "scored"
+        pc.score(champion, lake, sink, partition={"week": week}, store=store)
+    write_rows(lake / "week=2", pa.table({"x": [0.5, 1.5], "late": ["yes", "no"]}))
+    judgment = judge(store, lake, 3, catch_up=7)
+    assert (judgment.served, judgment.late) == (champion, [])
+    assert "week=2 is not judged: label 'late' is string here" in caplog.text
+
+
 def test_no_fallback_returns_to_a_version_of_another_format(
     store: pc.ModelStore, lake: Path
 ) -> None:
