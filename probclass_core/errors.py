@@ -7,7 +7,7 @@ Every error raised on purpose is a `ProbClassError`; its class says where to loo
 - `TableError`: a table, partition or file; `PartitionError` for some partitions of many.
 - `StoreError`: a saved model, or the store that contains it; `RolledBackError`: a version from
   which an alias was rolled back is not promoted to it again; `RollbackError`: an alias cannot be
-  rolled back.
+  rolled back; `InvalidNameError`: no model, alias or version can have that name.
 - `PluginError`: an installed plugin, or one that is missing.
 - `NotSupportedError`: the estimator, which lacks the requested feature.
 
@@ -149,6 +149,12 @@ class RolledBackError(StoreError):
 
 class RollbackError(StoreError):
     """An alias has nothing to roll back to, or names another version: a retry cannot help."""
+
+    is_transient = False
+
+
+class InvalidNameError(StoreError):
+    """The name of a model, an alias or a reference is not valid; a retry cannot change that."""
 
     is_transient = False
 

@@ -21,7 +21,7 @@ from typing import Annotated, Any, ClassVar, Self, TypeVar, cast, get_type_hints
 from probclass_core.arguments import check_argument
 from probclass_core.arrow.bundle import FORMAT_VERSION, Buffer
 from probclass_core.display import ShortRepr
-from probclass_core.errors import StoreError, shown
+from probclass_core.errors import InvalidNameError, StoreError, shown
 from probclass_core.io.filesystem import Location
 from probclass_core.spec.files import check_depth
 
@@ -381,10 +381,10 @@ def check_model_name(name: str) -> str:
     """Return the name if it is a valid name of a folder on any file system.
 
     Raises:
-        StoreError: if it is not.
+        InvalidNameError: if it is not.
     """
     if not is_model_name(name):
-        raise StoreError(f"{shown(name)} cannot name a model; use {_RULE}.")
+        raise InvalidNameError(f"{shown(name)} cannot name a model; use {_RULE}.")
     return name
 
 
@@ -392,12 +392,12 @@ def check_alias(alias: str) -> str:
     """Return the alias if it is a valid name of a file and cannot be mistaken for a content id.
 
     Raises:
-        StoreError: if it is not valid, or looks like a content id.
+        InvalidNameError: if it is not valid, or looks like a content id.
     """
     if not isinstance(alias, str) or not _SAFE_NAME.fullmatch(alias):
-        raise StoreError(f"{alias!r} cannot be an alias; use {_RULE}.")
+        raise InvalidNameError(f"{alias!r} cannot be an alias; use {_RULE}.")
     if is_id_prefix(alias):
-        raise StoreError(f"alias {alias!r} looks like a content id; choose another name.")
+        raise InvalidNameError(f"alias {alias!r} looks like a content id; choose another name.")
     return alias
 
 
@@ -410,10 +410,10 @@ def parse_ref(ref: str) -> tuple[str, str | None]:
     """Split a reference into the name of the model and the part after ``@``, or None.
 
     Raises:
-        StoreError: if the reference has none of the forms above.
+        InvalidNameError: if the reference has none of the forms above.
     """
     if not isinstance(ref, str):
-        raise StoreError(f"a reference is text such as 'name@alias', got {shown(ref)}.")
+        raise InvalidNameError(f"a reference is text such as 'name@alias', got {shown(ref)}.")
     name, at, selector = ref.partition("@")
     check_model_name(name)
     if not at:
@@ -422,7 +422,7 @@ def parse_ref(ref: str) -> tuple[str, str | None]:
     if not is_id_prefix(selector):
         check_alias(alias)
     if at and before != PREVIOUS:
-        raise StoreError(
+        raise InvalidNameError(
             f"{before!r} cannot follow the alias of {ref!r}; write '{name}@{alias}@{PREVIOUS}', "
             f"or find the version in 'probclass models history {name}'."
         )

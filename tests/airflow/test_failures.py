@@ -110,6 +110,7 @@ AT_ONCE: list[tuple[type, dict[str, Any], str]] = [
     (ProbClassScoreOperator, {"sink": "{source}/scored"}, "write the scored table outside"),
     (ProbClassSummarizeOperator, {"shard": "all"}, "'all' is not a shard"),
     (ProbClassPlanBatchesOperator, {"partitions": [("hour", "==", "3")]}, "no partition column"),
+    (ProbClassTrainOperator, {"model": "my air"}, "'my air' cannot name a model"),
     (ProbClassScoreOperator, {"deleted": "drop"}, "deleted must be one of"),
     (ProbClassPromoteOperator, {"metric": "cost"}, "needs a decision with costs"),
 ]

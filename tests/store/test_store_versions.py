@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from sample_models import SampleModel
 
-from probclass_core.errors import StoreError
+from probclass_core.errors import InvalidNameError, StoreError
 from probclass_core.store.model_store import ModelStore
 
 
@@ -146,16 +146,16 @@ BAD_NAMES = ["", ".", "..", "../air", "a/b", "a\\b", "-x", "a@b", "a b", "x" * 1
 @pytest.mark.parametrize("name", BAD_NAMES)
 def test_a_name_must_be_valid_on_every_file_system(tmp_path: Path, name: str) -> None:
     store = ModelStore(tmp_path)
-    with pytest.raises(StoreError, match="cannot name a model; use up to 128 letters"):
+    with pytest.raises(InvalidNameError, match="cannot name a model; use up to 128 letters"):
         store.save(SampleModel(), name)
-    with pytest.raises(StoreError, match="cannot name a model"):
+    with pytest.raises(InvalidNameError, match="cannot name a model"):
         store.versions(name)
     assert store.models() == []
     store.save(SampleModel(), "air")
-    with pytest.raises(StoreError, match="cannot be an alias"):
+    with pytest.raises(InvalidNameError, match="cannot be an alias"):
         store.promote("air", "air", name)
     if "@" not in name:
-        with pytest.raises(StoreError, match="cannot be an alias"):
+        with pytest.raises(InvalidNameError, match="cannot be an alias"):
             store.load(f"air@{name}")
 
 
@@ -163,7 +163,7 @@ def test_a_name_must_be_valid_on_every_file_system(tmp_path: Path, name: str) ->
 def test_an_alias_that_looks_like_an_id_is_refused(tmp_path: Path, alias: str) -> None:
     store = ModelStore(tmp_path)
     version = store.save(SampleModel(), "air")
-    with pytest.raises(StoreError, match="looks like a content id"):
+    with pytest.raises(InvalidNameError, match="looks like a content id"):
         store.promote("air", version, alias)
 
 

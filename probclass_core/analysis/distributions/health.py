@@ -207,11 +207,11 @@ class Health(Report):
         density = self.log_density
         sentences = []
         if self.rejected:
-            sentences.append(f"{self.rejected:.2%} of the rows were rejected.")
+            sentences.append(f"{percent(self.rejected)} of the rows were rejected.")
         if density is not None and density.rare is not None:
-            sentences.append(f"{density.rare:.2%} of the rows are rare; 1 % would be usual.")
+            sentences.append(f"{percent(density.rare)} of the rows are rare; 1 % would be usual.")
         if density is not None and density.impossible:
-            sentences.append(f"{density.impossible:.2%} of the rows have p(x) = 0.")
+            sentences.append(f"{percent(density.impossible)} of the rows have p(x) = 0.")
         by_class = _columns("class", self.classes, ("prior", "predicted", "expected"))
         ranked = dict(sorted(self.columns.items(), key=lambda item: -item[1].unusual))
         by_column = _columns(
@@ -256,3 +256,8 @@ def _from_plain(kind: Any, values: Mapping[str, Any]) -> Any:
             for name, value in values.items()
         }
     )
+
+
+def percent(share: float) -> str:
+    """A share in percent with three digits."""
+    return f"{100 * share:.3g} %"

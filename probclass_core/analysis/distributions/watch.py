@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from probclass_core.analysis.distributions.health import ColumnHealth, Health
+from probclass_core.analysis.distributions.health import ColumnHealth, Health, percent
 from probclass_core.analysis.evaluation import Evaluation
 from probclass_core.arguments import checked_number, from_fields
 from probclass_core.arrow.parts import is_date_part
@@ -291,7 +291,7 @@ def _missing(columns: Mapping[str, float]) -> Iterator[Verdict]:
     for column, share in columns.items():
         if share > 0.0:
             sentence = (
-                f"Column {column!r} of the model is missing for {_percent(share)} of the rows, "
+                f"Column {column!r} of the model is missing for {percent(share)} of the rows, "
                 "which are scored as if it was null."
             )
             yield Verdict("missing", sentence, share, 0.0, column)
@@ -310,10 +310,10 @@ def _faulty_shares(watch: Watch, health: Health, in_order: bool) -> Iterator[Ver
             continue
         error = math.sqrt(max(usual * (1.0 - usual), 0.25 / rows) / rows)
         if share >= usual + max(most, SURE * error):
-            training = f" ({_percent(usual)} in training)" if check == "nulls" else ""
+            training = f" ({percent(usual)} in training)" if check == "nulls" else ""
             sentence = (
-                f"{what} in {_percent(share)} of {rows:,} rows{training}; the limit is "
-                f"{_percent(usual + most)}."
+                f"{what} in {percent(share)} of {rows:,} rows{training}; the limit is "
+                f"{percent(usual + most)}."
             )
             yield Verdict(check, sentence, share, usual + most, column, "training")
 
@@ -372,8 +372,8 @@ def _moved_class(
     if move > max(threshold, SURE * math.sqrt(0.25 / health.rows)):
         found = health.classes[label].expected
         sentence = (
-            f"Class {label!r} has a mean posterior of {_percent(found)}, instead of "
-            f"{_percent(share)} in {name}; the limit is a change of {_percent(threshold)}."
+            f"Class {label!r} has a mean posterior of {percent(found)}, instead of "
+            f"{percent(share)} in {name}; the limit is a change of {percent(threshold)}."
         )
         yield Verdict("prior", sentence, found, threshold, label, name)
 
@@ -458,10 +458,5 @@ def _largest_change(column: ColumnHealth) -> str:
         where = f"values of at least {column.cuts[-1]:.4g} are"
     else:
         where = f"values from {column.cuts[number - 1]:.4g} to {column.cuts[number]:.4g} are"
-    found, usual = _percent(float(shares[number])), _percent(column.expected[number])
+    found, usual = percent(float(shares[number])), percent(column.expected[number])
     return f"Its {where} {found} of the rows instead of {usual}"
-
-
-def _percent(share: float) -> str:
-    """A share in percent with three digits."""
-    return f"{100 * share:.3g} %"

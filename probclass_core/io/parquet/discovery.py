@@ -251,12 +251,11 @@ def _refuse_loops(entries: Sequence[FileInfo]) -> None:
     Raises:
         TableError: if there is one.
     """
-    for info in entries:
-        link = Path(info.path)
-        if info.type == FileType.Directory and link.is_symlink():
-            target = link.resolve()
-            if any(folder.resolve() == target for folder in link.parents):
-                raise TableError(f"{link} is a link to {target}, which contains it; remove it.")
+    for folder in (Path(info.path) for info in entries if info.type == FileType.Directory):
+        if folder.is_symlink():
+            target = folder.resolve()
+            if any(parent.resolve() == target for parent in folder.parents):
+                raise TableError(f"{folder} is a link to {target}, which contains it; remove it.")
 
 
 def _is_visible(path: str) -> bool:
