@@ -101,12 +101,13 @@ def prefetch(items: Iterable[Item]) -> Iterator[Item]:
 
 
 def _end(pool: ThreadPoolExecutor) -> None:
-    """Cancel what has not begun, and wait for nothing.
+    """Cancel the work that has not begun, and wait for the rest if the caller still can.
 
-    The garbage collector ends abandoned maps and readings, in any thread: in one of the pool, which
-    cannot wait for itself, or in one that holds a lock without which no thread ends.
+    The garbage collector closes abandoned maps and readings, in any thread: in one of the pool,
+    which cannot wait for itself, or in one that holds a lock without which no thread ends.
     """
-    pool.shutdown(wait=False, cancel_futures=True)
+    abandoned = isinstance(sys.exception(), GeneratorExit)
+    pool.shutdown(wait=not abandoned, cancel_futures=True)
 
 
 def _mark_for_good() -> None:

@@ -298,7 +298,7 @@ def _term(schema: pa.Schema, name: str, op: str, value: Any) -> pc.Expression:
 
 
 def _column_type(schema: pa.Schema, name: object) -> pa.DataType:
-    unknown = "no column to filter by"
+    unknown = "the conditions name column"
     check_known([name], schema.names, unknown, "the table has", TableMismatchError)
     return value_type(schema.field(name).type)
 

@@ -33,9 +33,9 @@ class Partitions:
         catch_up: number of partitions before the given one that are scored as well if they are
             missing in the sink, such as those of runs that failed; needs a list of one partition,
             by the value of one column, such as a month with all its regions. Partitions before the
-            first one of the sink are not missing. With a store, those that such a run could not
-            score are tried however long ago that was, until they are scored or have no rows in
-            the source.
+            first one of the sink are not missing. With a store, partitions that such a run failed
+            to score are tried again, however old, until they are scored or have no rows in the
+            source.
         scored_by: versions of models, as content ids or ``name@id``; only partitions that one of
             them scored, such as those of a version that was rolled back.
         limit: largest number of partitions to score now.

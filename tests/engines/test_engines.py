@@ -7,6 +7,7 @@ import multiprocessing
 import re
 import subprocess
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from functools import partial
@@ -317,6 +318,23 @@ def test_the_thread_that_reads_ahead_may_end_the_reading() -> None:
     paused.set()
     assert ended.wait(10)
     assert list(reading) == []
+
+
+def test_a_failed_map_ends_after_the_work_that_has_begun() -> None:
+    begun, ended = threading.Event(), threading.Event()
+
+    def fail() -> None:
+        begun.wait(10)
+        raise ValueError("failed")
+
+    def slow() -> None:
+        begun.set()
+        time.sleep(0.2)
+        ended.set()
+
+    with pytest.raises(ValueError, match="failed"):
+        list(ordered_map(lambda draw: draw(), [fail, slow], workers=2))
+    assert ended.is_set()
 
 
 @pytest.mark.parametrize("read", [prefetch, partial(ordered_map, lambda draw: draw(), workers=2)])

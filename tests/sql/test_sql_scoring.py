@@ -157,7 +157,7 @@ def test_an_interruption_right_before_the_commit_changes_nothing(
         ("UPDATE rows SET count = -1 WHERE key = 1", {}, DataError, "1 of .* model refuses"),
         ("DELETE FROM rows WHERE flag", {}, TableError, "no rows of partition flag=True"),
         ("", {"options": {"columns": ["absent"]}}, TableError, "absent"),
-        ("", {"partition": {"absent": 1}}, TableError, "no column to filter by 'absent'"),
+        ("", {"partition": {"absent": 1}}, TableError, "conditions name column 'absent'"),
         ("DROP TABLE rows", {}, TableError, "rows"),
         ("", {"where": pac.field("key") > 1}, NotSupportedError, "cannot be written as SQL"),
         ("", {"options": {"decision": {"by": "nothing"}}}, SpecError, "nothing"),

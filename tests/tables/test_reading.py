@@ -327,7 +327,7 @@ def test_malformed_filters_are_rejected(tmp_path: Path, where: Any, message: str
 
 def test_filter_on_an_unknown_column_is_rejected(tmp_path: Path) -> None:
     lake = write_lake(tmp_path, "2014-01")
-    message = r"no column to filter by 'year'; the table has .*'month'"
+    message = r"conditions name column 'year'; the table has .*'month'"
     for selection in ({"where": [("year", "==", 1)]}, {"partition": {"year": 1}}):
         with pytest.raises(TableError, match=message):
             rows_read(lake, **selection)

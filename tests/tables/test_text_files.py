@@ -350,7 +350,7 @@ WRONG_OPTIONS: list[tuple[dict[str, Any], str]] = [
     ({"delimiter": "::"}, "delimiter must be one ASCII character"),
     ({"types": {"fare": "number"}}, "'number' is not a type of Arrow, such as int64, double"),
     ({"types": "fare"}, "'fare' is not column:type"),
-    ({"types": {"tip": "double"}}, "options give a type, and .* has no column 'tip'"),
+    ({"types": {"tip": "double"}}, "option types names column 'tip'"),
     ({"encoding": "utf9"}, "unknown encoding: utf9"),
     ({"null": [0]}, "0 is not text"),
 ]

@@ -69,8 +69,8 @@ def text_table(ref: TableRef, name: str) -> TextTable:
     columns = _columns_of(found, text_format)
     stored = [field for field in columns if field.name not in found.partition_schema.names]
     schema = pa.schema([*stored, *found.partition_schema])
-    unknown = f"options give a type, and {found.uri} has no column"
-    check_known(options.types, schema.names, unknown, error=DataError)
+    unknown = "option types names column"
+    check_known(options.types, schema.names, unknown, f"{found.uri} has", DataError)
     log.info("%s: %s", found.uri, ", ".join(f"{field.name} {field.type}" for field in schema))
     return TextTable(found, text_format, schema)
 
